@@ -1,58 +1,45 @@
-"""The SQLite file of a `StoredIndex`: its tables, its transactions, and the replacement of an unusable file."""
+"""The SQLite file of an index: its transactions, the replacement of an unusable file, and erasing what was deleted."""
 
 import contextlib
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from engine.contract.failure import ConfigError
+from engine.stores.locks import StoreBusy
 
-FORMAT = "2"
-FREE = 0xFFFFFFFF  # the owner of a vector position that is not in use
-VECTOR_CHUNK = 64  # vectors in one row; a change rewrites a whole row
 _VALUES_AT_ONCE = 500  # the most values in one query
-POSTING_CHUNK = 4096  # slots whose postings share a row
 _UNUSABLE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _CODE = 0xFF  # SQLite's extended result codes keep the primary one in the low byte
-_TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE documents (
-    slot INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, called TEXT NOT NULL, folded TEXT NOT NULL,
-    head INTEGER NOT NULL, terms BLOB NOT NULL, words BLOB NOT NULL, vectors BLOB NOT NULL, hashes TEXT NOT NULL,
-    hashed BLOB NOT NULL
-);
-CREATE INDEX documents_by_name ON documents (folded);
-CREATE TABLE terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE, holders INTEGER NOT NULL);
-CREATE TABLE words (number INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE, term INTEGER NOT NULL, vector BLOB NOT NULL);
-CREATE TABLE postings (term INTEGER, chunk INTEGER, data BLOB NOT NULL, PRIMARY KEY (term, chunk)) WITHOUT ROWID;
-CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, owners BLOB NOT NULL, data BLOB NOT NULL);
-CREATE INDEX vectors_by_epoch ON vectors (epoch);
-CREATE TABLE models (
-    version INTEGER PRIMARY KEY, samples INTEGER NOT NULL, documents INTEGER NOT NULL, matrix BLOB NOT NULL
-);
-"""
+_META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+_ERASE_POLL_S = 0.02
 
 log = logging.getLogger(__name__)
 
 
 class IndexFile:
-    """The SQLite file of an index. Not thread-safe; `StoredIndex` holds a lock while it uses it."""
+    """The SQLite file of an index. Not thread-safe; the index holds a lock while it uses it."""
 
-    def __init__(self, path: Path, made_for: str) -> None:
+    def __init__(self, path: Path, made_for: str, tables: str, *, secure_delete: bool = False) -> None:
         """Create the object; the file is opened at its first use.
 
         Args:
             path: The file.
-            made_for: What the content depends on, such as the embedder. A file made for anything else is
-                replaced.
+            made_for: What the content depends on: the format, the embedder. A file made for anything else is replaced.
+            tables: The statements that create the tables and indexes besides `meta`, each followed by a semicolon and
+                a line break.
+            secure_delete: Whether deleted content is overwritten with zeros.
         """
         self._path = path
-        self._made_for = f"{FORMAT}:{made_for}"
+        self._made_for = made_for
+        self._statements = [_META, *tables.strip().removesuffix(";").split(";\n")]
+        self._secure_delete = secure_delete
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
 
@@ -108,6 +95,35 @@ class IndexFile:
             raise
         return True
 
+    def erase_deleted(self, deadline_s: float) -> None:
+        """Rewrite the file and empty its write-ahead log, so that neither has any byte of deleted content.
+
+        Args:
+            deadline_s: How long to wait for other processes that are reading or writing.
+
+        Raises:
+            StoreBusy: Other processes used the file for all this time.
+            ConfigError: The file can neither be used nor replaced.
+        """
+        until = time.monotonic() + deadline_s
+        while not self._try_to_erase():
+            if time.monotonic() > until:
+                raise StoreBusy(
+                    f"{self._path}: other processes have been using the search index for {deadline_s:g} s, so deleted "
+                    "content could not be erased. Try again, or end them."
+                )
+            time.sleep(_ERASE_POLL_S)
+
+    def _try_to_erase(self) -> bool:
+        connection, _ = self._opened()
+        try:
+            connection.execute("VACUUM")
+            return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            if _code(error) not in _BUSY:
+                self._replace_if_damaged(error)  # a new file has nothing to erase
+            return False
+
     def replace(self) -> None:
         """Delete the file; the next use creates an empty one. Other processes notice this at their next use."""
         self.close()
@@ -144,11 +160,13 @@ class IndexFile:
         try:
             # Everything here can be rebuilt, so a commit need not wait for the disk.
             connection.execute("PRAGMA synchronous=OFF")
+            if self._secure_delete:
+                connection.execute("PRAGMA secure_delete=ON")
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                 connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("BEGIN IMMEDIATE")
             if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
-                for statement in _TABLES.strip().split(";\n"):
+                for statement in self._statements:
                     connection.execute(statement)
                 connection.execute("INSERT INTO meta VALUES ('made_for', ?)", (self._made_for,))
             connection.execute("COMMIT")

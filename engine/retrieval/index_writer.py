@@ -1,4 +1,4 @@
-"""`IndexWriter`: writes any number of documents to the file of a `StoredIndex` in one transaction."""
+"""`IndexWriter`: writes any number of documents to the file of a `StoredIndex` in one transaction; its tables."""
 
 import hashlib
 import sqlite3
@@ -10,14 +10,34 @@ import numpy.typing as npt
 
 from engine.retrieval.bm25 import impacts
 from engine.retrieval.document import Document
-from engine.retrieval.index_file import FREE, POSTING_CHUNK, VECTOR_CHUNK, read_meta, select_in
+from engine.retrieval.index_file import read_meta, select_in
 from engine.retrieval.learned_ranking import hashed
 from engine.retrieval.naming import folded
+from engine.retrieval.postings import POSTING_CHUNK
 from engine.retrieval.stored_ranking import packed
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder, Vectors
 
+FORMAT = "2"
+FREE = 0xFFFFFFFF  # the owner of a vector position that is not in use
+VECTOR_CHUNK = 64  # vectors in one row; a change rewrites a whole row
 HASH_CHARACTERS = 16
+TABLES = """
+CREATE TABLE documents (
+    slot INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, called TEXT NOT NULL, folded TEXT NOT NULL,
+    head INTEGER NOT NULL, terms BLOB NOT NULL, words BLOB NOT NULL, vectors BLOB NOT NULL, hashes TEXT NOT NULL,
+    hashed BLOB NOT NULL
+);
+CREATE INDEX documents_by_name ON documents (folded);
+CREATE TABLE terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE, holders INTEGER NOT NULL);
+CREATE TABLE words (number INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE, term INTEGER NOT NULL, vector BLOB NOT NULL);
+CREATE TABLE postings (term INTEGER, chunk INTEGER, data BLOB NOT NULL, PRIMARY KEY (term, chunk)) WITHOUT ROWID;
+CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, owners BLOB NOT NULL, data BLOB NOT NULL);
+CREATE INDEX vectors_by_epoch ON vectors (epoch);
+CREATE TABLE models (
+    version INTEGER PRIMARY KEY, samples INTEGER NOT NULL, documents INTEGER NOT NULL, matrix BLOB NOT NULL
+);
+"""
 
 Ints = npt.NDArray[np.uint32]
 

@@ -25,8 +25,8 @@ from engine.retrieval.clauses import clauses_of
 from engine.retrieval.document import Document
 from engine.retrieval.fusion import DENSE_WEIGHT
 from engine.retrieval.index import CANDIDATES, MAX_VECTORS_PER_CANDIDATE, PER_RESULT
-from engine.retrieval.index_file import FREE, VECTOR_CHUNK, IndexFile, read_meta, select_in
-from engine.retrieval.index_writer import IndexWriter
+from engine.retrieval.index_file import IndexFile, read_meta, select_in
+from engine.retrieval.index_writer import FORMAT, FREE, TABLES, VECTOR_CHUNK, IndexWriter
 from engine.retrieval.naming import folded, names_in
 from engine.retrieval.postings import best_of, bm25_scores, postings_of, terms_of
 from engine.retrieval.ranked import Ranked, Weigh
@@ -68,7 +68,7 @@ class StoredIndex:
         Args:
             dense_weight: Weight of vectors in selecting candidates, from 0 (words only) to 1.
         """
-        self._file = IndexFile(path, f"{embedder.name}:{embedder.dimensions}")
+        self._file = IndexFile(path, f"{FORMAT}:{embedder.name}:{embedder.dimensions}", TABLES)
         self._embedder = embedder
         self._dense_weight = dense_weight
         self._terms = Terms()

@@ -1,0 +1,168 @@
+"""`PassageArrays`: what a `PassageIndex` keeps in memory, as arrays indexed by slot, and how filters select slots.
+
+For half a million passages these are 128 MB of vectors in bytes, 16 MB of codes with one bit for each dimension, and 22
+MB of columns. Only what other processes changed since the last use is read again.
+"""
+
+import sqlite3
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.retrieval.index_file import select_in
+from engine.retrieval.passage import PassageFilter
+from engine.stores.embedder import Vectors
+
+ROW_SLOTS = 256  # slots whose columns and vectors share a row of the file; a change rewrites a whole row
+NONE = 0xFFFFFFFF  # the neighbour of a passage that has none
+COLUMNS = np.dtype(
+    [
+        ("time", np.float64),
+        ("valid_from", np.float64),
+        ("valid_to", np.float64),
+        ("kind", np.uint32),
+        ("space", np.uint32),
+        ("group", np.uint32),
+        ("position", np.int32),
+        ("before", np.uint32),
+        ("after", np.uint32),
+        ("used", np.uint32),
+    ]
+)
+_LARGEST = 127
+_BITS = 64
+_GROWTH = 16  # arrays grow by a sixteenth, so that few of them are copied
+
+Bytes = npt.NDArray[np.int8]
+Codes = npt.NDArray[np.uint64]
+Ints = npt.NDArray[np.integer]
+Mask = npt.NDArray[np.bool_]
+
+
+def to_bytes(vectors: Vectors) -> Bytes:
+    """Return the directions of vectors in one byte for each dimension."""
+    largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0.0), np.finfo(np.float32).tiny)
+    found: Bytes = np.rint(vectors * (_LARGEST / largest)).astype(np.int8)
+    return found
+
+
+def cosines(rows: Bytes, vector: Vectors) -> Vectors:
+    """Return the cosine of each row to a unit vector; 0 for rows of zeros."""
+    floats = rows.astype(np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", floats, floats))
+    found: Vectors = floats @ vector / np.maximum(lengths, 1)
+    return found
+
+
+def bit_codes(vectors: npt.NDArray[Any]) -> Codes:
+    """Return one bit for each dimension: whether it is positive."""
+    packed = np.packbits(vectors > 0, axis=1)
+    width = -(-packed.shape[1] // 8) * 8
+    padded = np.zeros((len(packed), width), dtype=np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)
+
+
+class CodedVectors:
+    """The vectors of one embedder by slot, in a table with the columns chunk, epoch and vectors. Not thread-safe."""
+
+    def __init__(self, table: str, dimensions: int) -> None:
+        self._table = table
+        self._dimensions = dimensions
+        self.rows: Bytes = np.zeros((0, dimensions), dtype=np.int8)
+        self.codes: Codes = bit_codes(self.rows)
+
+    def forget(self) -> None:
+        """Discard everything read from the file."""
+        self.rows, self.codes = self.rows[:0], self.codes[:0]
+
+    def resize(self, slots: int) -> None:
+        """Make room for this number of slots."""
+        self.rows, self.codes = _grown(self.rows, slots), _grown(self.codes, slots)
+
+    def catch_up(self, connection: sqlite3.Connection, epoch: int) -> None:
+        """Read what was written after an epoch."""
+        query = f"SELECT chunk, vectors FROM {self._table} WHERE epoch > ?"  # noqa: S608 - the name of a table
+        for chunk, data in connection.execute(query, (epoch,)):
+            at = slice(chunk * ROW_SLOTS, (chunk + 1) * ROW_SLOTS)
+            rows = np.frombuffer(data, dtype=np.int8).reshape(ROW_SLOTS, self._dimensions)
+            self.rows[at] = rows
+            self.codes[at] = bit_codes(rows)
+
+    def nearness(self, vector: Vectors) -> npt.NDArray[np.int16]:
+        """Return, for each slot, the number of dimensions in which its sign and that of a vector are equal."""
+        code = bit_codes(vector[np.newaxis])[0]
+        different = np.zeros(len(self.codes), dtype=np.uint16)
+        for column in range(self.codes.shape[1]):
+            different += np.bitwise_count(self.codes[:, column] ^ code[column])
+        found: npt.NDArray[np.int16] = np.int16(self._dimensions) - different.astype(np.int16)
+        return found
+
+
+class PassageArrays:
+    """The columns and vectors of all passages. Not thread-safe; `PassageIndex` holds a lock while it uses it."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._epoch = -1
+        self.columns: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(0, dtype=COLUMNS[name]) for name in COLUMNS.names or ()
+        }
+        self.vectors = CodedVectors("chunks", dimensions)
+
+    def __len__(self) -> int:
+        return len(self.columns["used"])
+
+    def forget(self) -> None:
+        """Discard everything read from the file."""
+        self._epoch = -1
+        self.columns = {name: column[:0] for name, column in self.columns.items()}
+        self.vectors.forget()
+
+    def catch_up(self, connection: sqlite3.Connection, epoch: int) -> bool:
+        """Read what was written since the last use.
+
+        Args:
+            epoch: The current epoch of the file.
+
+        Returns:
+            Whether anything was.
+        """
+        if epoch == self._epoch:
+            return False
+        last = connection.execute("SELECT coalesce(max(chunk), -1) FROM chunks").fetchone()[0]
+        slots = (int(last) + 1) * ROW_SLOTS
+        self.columns = {name: _grown(column, slots) for name, column in self.columns.items()}
+        self.vectors.resize(slots)
+        for chunk, data in connection.execute("SELECT chunk, columns FROM chunks WHERE epoch > ?", (self._epoch,)):
+            rows = np.frombuffer(data, dtype=COLUMNS)
+            for name, column in self.columns.items():
+                column[chunk * ROW_SLOTS : (chunk + 1) * ROW_SLOTS] = rows[name]
+        self.vectors.catch_up(connection, self._epoch)
+        self._epoch = epoch
+        return True
+
+    def allowed(self, connection: sqlite3.Connection, where: PassageFilter) -> Mask:
+        """Return which slots have a passage that a filter lets through."""
+        mask: Mask = self.columns["used"] != 0
+        for name, wanted in (("kind", where.kinds), ("space", where.spaces), ("group", where.groups)):
+            if wanted is not None:
+                query = "SELECT number FROM names WHERE text"
+                numbers = [number for (number,) in select_in(connection, query, set(wanted))]
+                mask &= np.isin(self.columns[name], numbers)
+        if where.since is not None:
+            mask &= self.columns["time"] >= where.since
+        if where.until is not None:
+            mask &= self.columns["time"] < where.until
+        if where.as_of is not None:
+            mask &= (self.columns["valid_from"] <= where.as_of) & (where.as_of < self.columns["valid_to"])
+        return mask
+
+
+def _grown(array: npt.NDArray[Any], slots: int) -> npt.NDArray[Any]:
+    if len(array) >= slots:
+        return array
+    room = -(-(slots + slots // _GROWTH) // ROW_SLOTS) * ROW_SLOTS
+    grown = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown
