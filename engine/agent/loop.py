@@ -55,6 +55,7 @@ class Conversation:
         self._on_event = on_event
         self._system = system + instructions.DISCOVERY if self._turn.use_tool_search_flow else system
         self._stream = stream
+        self._known = ""  # what packs add to the instructions
         self.history: list[ModelMessage] = []
 
     async def run(self, message: str) -> Report:
@@ -62,6 +63,7 @@ class Conversation:
         run = LoopRun(self, message)
         try:
             async with asyncio.timeout(self._budget.wall_s) as deadline:
+                await self._begin(message)
                 return await run.to_the_end()
         except TimeoutError:
             if not deadline.expired():
@@ -69,6 +71,13 @@ class Conversation:
             return run.account(Finish.WALL)
         except ModelError as error:
             return run.account(Finish.MODEL_ERROR, str(error))
+
+    async def _begin(self, message: str) -> None:
+        """Add the message to the history, with what packs add to the prompt."""
+        added = await self._host.prompt_blocks(self._turn, message)
+        self._known = added.instructions
+        content = [message, added.message] if added.message else message
+        self.say([UserPromptPart(content=content)])
 
     async def ask(self, specs: Sequence[ToolSpec], *, may_call: bool) -> ModelResponse:
         """Send the history to the model and add the response to it."""
@@ -83,7 +92,8 @@ class Conversation:
         if isinstance(last, ModelRequest):  # a request that was never answered; two in a row confuse some servers
             parts = [*last.parts, *parts]
             self.history.pop()
-        self.history.append(ModelRequest(parts=list(parts), instructions=self._system))
+        instructions = "\n".join(part for part in (self._system, self._known) if part)
+        self.history.append(ModelRequest(parts=list(parts), instructions=instructions))
 
 
 class LoopRun:
@@ -100,7 +110,6 @@ class LoopRun:
         self._finished: list[CallFinished] = []
         self._spent = Spent()
         self._refused = RefusedCalls()
-        conversation.say([UserPromptPart(content=message)])
 
     async def to_the_end(self) -> Report:
         while True:

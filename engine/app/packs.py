@@ -12,6 +12,7 @@ from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.contract.ports import NO_PORTS, Ports
+from engine.contract.prompt_block import PromptBlock
 from engine.contract.source import Tool, ToolSource
 from engine.registry.registry import Registry
 
@@ -22,11 +23,12 @@ OpenPack = Callable[[Services], Awaitable[Pack]]
 
 @dataclass(slots=True)
 class OpenedPacks:
-    """The registry, services and ports of the packs that have been opened."""
+    """The registry, services, ports and prompt blocks of the packs that have been opened."""
 
     registry: Registry = field(default_factory=lambda: Registry(()))
     provides: dict[type, Any] = field(default_factory=dict)
     ports: Ports = NO_PORTS
+    blocks: tuple[PromptBlock, ...] = ()
 
     def static_names(self) -> frozenset[str]:
         return self.registry.static_names()
@@ -55,6 +57,7 @@ class OpenedPacks:
             raise
         self.provides = {**pack.provides, **self.provides}
         self.ports = self.ports if pack.ports is NO_PORTS else self.ports.or_else(pack.ports)
+        self.blocks += pack.blocks
         stack.push_async_callback(pack.aclose)
 
 
