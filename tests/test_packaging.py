@@ -30,6 +30,7 @@ FOR_USERS = (
     "data",
     "demo",
     "docs",
+    "documents",
     "google",
     "kernels",
     "node",

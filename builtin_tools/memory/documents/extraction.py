@@ -1,0 +1,154 @@
+"""Reads documents in boxes, because documents and the libraries that read them are not trusted."""
+
+import asyncio
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.contract.failure import ToolFailure
+from sandbox.contract import Call, End, Job, Limits, Outcome, Sandbox
+
+_TOP = Path(__file__).parents[3]
+_IN_BOX = "builtin_tools/memory/documents/in_box"
+_PACKAGES = ("builtin_tools", "builtin_tools/memory", "builtin_tools/memory/documents", _IN_BOX)
+_ENTRY = "extract_document_.py"
+_OUTPUT = "extracted.json"
+_MOST_OUTPUT = 256 << 20  # bytes of the extracted text, its JSON included
+# Imported by the template once, so that no document waits for the import.
+_PRELOAD = {
+    "pdf": ("pypdfium2",),
+    "docx": ("docx",),
+    "pptx": ("pptx",),
+    "xlsx": ("openpyxl",),
+    "epub": ("lxml.html",),
+    "html": ("lxml.html",),
+    "markdown": ("markdown_it", "charset_normalizer"),
+}
+LIMITS = Limits(
+    wall_s=100.0,
+    cpu_s=100.0,
+    memory_bytes=1536 << 20,
+    file_size_bytes=_MOST_OUTPUT,
+    disk_bytes=768 << 20,
+    output_bytes=1 << 20,
+)
+_ENDS = {
+    End.TIMEOUT: f"reading it took more than {LIMITS.wall_s:.0f} s. Split it.",
+    End.CPU: f"reading it took more than {LIMITS.cpu_s:.0f} s of processor time. Split it.",
+    End.MEMORY: f"reading it needs more than {LIMITS.memory_bytes >> 20} MiB of memory. Split it.",
+    End.DISK: f"unpacking it needs more than {LIMITS.disk_bytes >> 20} MiB of disk. Split it.",
+    End.FILE_SIZE: f"unpacking it needs a file of more than {LIMITS.file_size_bytes >> 20} MiB. Split it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a document.
+
+    Attributes:
+        start: The offset in the text from which it applies.
+        level: 1 for the highest.
+    """
+
+    start: int
+    level: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedText:
+    """The text of a document.
+
+    Attributes:
+        title: The title that the document gives itself; "" for none.
+        pages: The offset at which each page begins; empty if the format has no pages.
+        notes: What a person should know about the text, such as that pages have no text.
+    """
+
+    text: str
+    title: str = ""
+    pages: tuple[int, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def extract(sandbox: Sandbox, data: bytes, format_name: str, *, name: str, agent: str = "") -> ExtractedText:
+    """Read a document in a fresh box without network.
+
+    Args:
+        sandbox: Runs the box.
+        data: The document.
+        format_name: A key of `MEDIA_TYPES` in `formats`.
+        name: What messages call the document.
+        agent: The agent whose job it is.
+
+    Raises:
+        ToolFailure: The document cannot be read (DIAGNOSTIC). The message names the cause.
+    """
+    files = {**await asyncio.to_thread(_box_files), f"document.{format_name}": data}
+    job = Job(
+        call=Call(_ENTRY, "extract", {"path": f"document.{format_name}", "format_name": format_name}),
+        files=files,
+        preload=_PRELOAD.get(format_name, ()),
+        collect=(_OUTPUT,),
+        limits=LIMITS,
+        agent=agent,
+    )
+    outcome = await sandbox.run(job)
+    problem = _problem(outcome)
+    if problem:
+        raise ToolFailure(f"{name}: {problem}", reason="unreadable_document", may_have_started=False)
+    return await asyncio.to_thread(_read, outcome.files[_OUTPUT], name)
+
+
+def _problem(outcome: Outcome) -> str:
+    if outcome.end is not End.OK:
+        detail = f"{outcome.error.type}: {outcome.error.message}" if outcome.error is not None else outcome.end.value
+        return _ENDS.get(outcome.end, f"it could not be read ({detail[:300]}).")
+    value = outcome.value
+    if not isinstance(value, Mapping) or not isinstance(value.get("problem"), str):
+        return "the library that reads this format returned something unexpected. The document may be malicious."
+    if value["problem"]:
+        return str(value["problem"])[:1000]
+    return "" if _OUTPUT in outcome.files else "it has no text."
+
+
+def _read(data: bytes, name: str) -> ExtractedText:
+    """Check and convert what a box wrote. A malicious document may have written it.
+
+    Raises:
+        ToolFailure: It has another form.
+    """
+    try:
+        found: dict[str, Any] = json.loads(data)
+        text, pages = str(found["text"]), tuple(int(start) for start in found["pages"])
+        headings = tuple(Heading(int(start), int(level), str(title)) for start, level, title in found["headings"])
+        notes = tuple(str(note)[:500] for note in found["notes"][:20])
+        title = str(found["title"])[:300]
+        text.encode()
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _forged(name) from error
+    places = [*pages, *(heading.start for heading in headings)]
+    if any(not 0 <= place <= len(text) for place in places) or list(pages) != sorted(pages):
+        raise _forged(name)
+    return ExtractedText(text, title, pages, headings, notes)
+
+
+def _forged(name: str) -> ToolFailure:
+    return ToolFailure(
+        f"{name}: reading it gave a malformed result. The document may be malicious; nothing of it was stored.",
+        reason="unreadable_document",
+        may_have_started=False,
+    )
+
+
+@functools.cache
+def _box_files() -> Mapping[str, bytes]:
+    """Return the files that a box needs, by path."""
+    files = {f"{package}/__init__.py": b"" for package in _PACKAGES}
+    files |= {f"{_IN_BOX}/{path.name}": path.read_bytes() for path in sorted((_TOP / _IN_BOX).glob("*.py"))}
+    files[_ENTRY] = b"from builtin_tools.memory.documents.in_box.extract import extract\n"
+    return files

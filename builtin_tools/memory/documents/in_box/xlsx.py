@@ -1,0 +1,20 @@
+"""Reads spreadsheets (XLSX) with openpyxl."""
+
+from openpyxl import load_workbook
+
+from builtin_tools.memory.documents.in_box.archives import checked_archive
+from builtin_tools.memory.documents.in_box.outline import Outline
+from builtin_tools.memory.documents.in_box.rows import add_table
+
+
+def read(path: str, outline: Outline) -> None:
+    """Read a spreadsheet. Formulas are represented by the values that were stored with them."""
+    checked_archive(path).close()
+    workbook = load_workbook(path, read_only=True, data_only=True)
+    outline.title = workbook.properties.title or ""
+    for sheet in workbook.worksheets:
+        outline.page()
+        outline.heading(sheet.title, 1)
+        # Files may claim a million empty rows. The rows that exist decide.
+        sheet.reset_dimensions()
+        add_table(sheet.iter_rows(values_only=True), outline)

@@ -1,0 +1,117 @@
+"""Splits the text of a document into passages that can be cited: each is a range of characters of the text."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from builtin_tools.memory.documents.extraction import ExtractedText, Heading
+
+USUAL = 700  # characters; paragraphs are joined until a passage has as many
+MOST = 1_200  # characters; a longer paragraph is divided
+_PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
+_SENTENCE_END = re.compile(r"(?:(?<=[.!?\u3002\uff01\uff1f])|(?<=[.!?][\"')\]\u201d\u2019\u00bb]))\s+|\n")
+_SPACE = re.compile(r"\s+")
+_BETWEEN = " > "
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPassage:
+    """A passage of a document.
+
+    Attributes:
+        start, end: The range of characters in the document's text; `end` is excluded. The passage is this range.
+        page: Its page, from 1; None if the format has no pages.
+        title: The headings above it, highest first.
+    """
+
+    start: int
+    end: int
+    text: str
+    page: int | None
+    title: str
+
+
+def split(document: ExtractedText) -> list[CitedPassage]:
+    """Return the passages of a document, in order. A passage crosses neither a heading nor the end of a page."""
+    text, headings = document.text, _distinct(document.headings)
+    bounds = sorted({0, *(heading.start for heading in headings), *document.pages, len(text)})
+    found: list[CitedPassage] = []
+    for begin, end in pairwise(bounds):
+        title = _BETWEEN.join(_path(headings, begin))
+        for start, stop in _ranges(text, begin, end):
+            page = bisect_right(document.pages, start) if document.pages else 0
+            found.append(CitedPassage(start, stop, text[start:stop], page or None, title))
+    return found
+
+
+def _distinct(headings: tuple[Heading, ...]) -> list[Heading]:
+    return sorted(set(headings), key=lambda heading: (heading.start, heading.level))
+
+
+def _path(headings: list[Heading], place: int) -> list[str]:
+    """Return the headings that apply at an offset, highest first."""
+    path: list[Heading] = []
+    for heading in headings:
+        if heading.start > place:
+            break
+        path = [above for above in path if above.level < heading.level]
+        path.append(heading)
+    return [heading.text for heading in path]
+
+
+def _ranges(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of at most `MOST` characters without surrounding space, that together hold all of the text."""
+    start: int | None = None
+    stop = begin
+    for first, last in _pieces(text, begin, end):
+        if start is not None and last - start > MOST:
+            yield start, stop
+            start = None
+        if start is None:
+            start = first
+        stop = last
+        if stop - start >= USUAL:
+            yield start, stop
+            start = None
+    if start is not None:
+        yield start, stop
+
+
+def _pieces(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the paragraphs, and the parts of long paragraphs, as ranges."""
+    for first, last in _between(_PARAGRAPH, text, begin, end):
+        if last - first <= MOST:
+            yield first, last
+            continue
+        for start, stop in _between(_SENTENCE_END, text, first, last):
+            yield from _short(text, start, stop)
+
+
+def _short(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield parts of at most `MOST` characters, divided at spaces where there are any."""
+    while end - begin > MOST:
+        spaces = list(_SPACE.finditer(text, begin + 1, begin + MOST))
+        cut = spaces[-1].start() if spaces else begin + MOST
+        yield begin, cut
+        begin = spaces[-1].end() if spaces else cut
+    if begin < end:
+        yield begin, end
+
+
+def _between(separator: re.Pattern[str], text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges between separators, without surrounding space."""
+    at = begin
+    for match in separator.finditer(text, begin, end):
+        yield from _stripped(text, at, match.start())
+        at = match.end()
+    yield from _stripped(text, at, end)
+
+
+def _stripped(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    part = text[begin:end]
+    first = begin + len(part) - len(part.lstrip())
+    last = begin + len(part.rstrip())
+    if first < last:
+        yield first, last

@@ -1,0 +1,63 @@
+"""Documents are stored once, replaced when they change, and cited by places in their text."""
+
+from dataclasses import replace
+
+import pytest
+
+from builtin_tools.memory.documents.ingestion import DocumentIngestion, FoundDocument, IngestedDocument
+from builtin_tools.memory.documents.ingestion import IngestionStatus as Status
+from builtin_tools.memory.entries import EntrySource, SourceKind
+from builtin_tools.memory.store import MemoryStore
+from engine.contract.failure import ToolFailure
+from sandbox.contract import Sandbox
+from tests.builtin_tools.memory.documents import samples
+
+ADA = EntrySource(SourceKind.TOOL, user="ada", agent="main", call_id="c1")
+TEXT = "# Garden\n\n" + "Water the roses. " * 60 + "\n\n## Winter\n\nCover the roses.\n"
+
+
+@pytest.mark.slow
+@pytest.mark.spec("MEM-3")
+async def test_a_document_is_stored_once_and_replaced_when_it_changes(store: MemoryStore, box: Sandbox) -> None:
+    ingestion = DocumentIngestion(store, box)
+
+    async def ingest(uri: str, text: str) -> IngestedDocument:
+        found = FoundDocument(uri, text.encode())
+        return await ingestion.ingest(found, owner="user:ada", space="personal:general", source=ADA)
+
+    new = await ingest("garden.md", TEXT)
+    assert (new.status, new.document.title, new.passages) == (Status.NEW, "Garden", 2)
+    assert (await ingest("garden.md", TEXT)).status is Status.UNCHANGED
+    copy = await ingest("copy.md", TEXT)
+    assert (copy.status, copy.document.uri) == (Status.SAME_CONTENT, "garden.md")
+    changed = await ingest("garden.md", TEXT.replace("roses", "tulips"))
+    assert (changed.status, changed.document.id) == (Status.REPLACED, new.document.id)
+    with pytest.raises(ToolFailure, match=r"broken\.json: it is not valid JSON"):
+        await ingest("broken.json", "{")
+    with store.reading() as memory:
+        assert [each.uri for each in memory.documents(["user:ada"])] == ["garden.md"]
+        passages = memory.passages(new.document.id)
+        stored = memory.document(["user:ada"], new.document.id)
+    assert stored is not None
+    assert len(passages) == 2
+    assert not [each for each in passages if "roses" in each.text]
+    for at, each in enumerate(passages):
+        assert stored.text[each.source.start : each.source.end] == each.text
+        assert (each.position, each.source) == (at, replace(each.source, kind=SourceKind.DOCUMENT, call_id="c1"))
+    assert passages[-1].title == "Garden > Winter"
+
+
+@pytest.mark.slow
+@pytest.mark.spec("MEM-3")
+async def test_a_citation_names_the_page_of_its_passage(store: MemoryStore, box: Sandbox) -> None:
+    data = samples.pdf("Cover.", *(f"This is about subject {number}." for number in range(2, 6)), title="Book")
+    found = await DocumentIngestion(store, box).ingest(
+        FoundDocument("book.pdf", data), owner="user:ada", space="personal:general", source=ADA
+    )
+    with store.reading() as memory:
+        passages = memory.passages(found.document.id)
+    assert [(each.source.page, each.text) for each in passages] == [
+        (1, "Cover."),
+        *((number, f"This is about subject {number}.") for number in range(2, 6)),
+    ]
+    assert {each.title for each in passages} == {"Book"}
