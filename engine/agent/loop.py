@@ -23,6 +23,8 @@ from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPi
 from engine.agent.host import ToolHost
 from engine.agent.model import ModelClient, ModelError
 from engine.agent.refused_calls import MOST, RefusedCalls
+from engine.contract.result import ToolCall, ToolResult
+from engine.contract.run_summary import RunCall, RunSummary
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
 
@@ -60,6 +62,11 @@ class Conversation:
 
     async def run(self, message: str) -> Report:
         """Work on one message within the budget. Failures of the model or a tool are reported, not raised."""
+        report = await self._work_on(message)
+        await self._host.run_ended(self._turn, summary_of(message, report))
+        return report
+
+    async def _work_on(self, message: str) -> Report:
         run = LoopRun(self, message)
         try:
             async with asyncio.timeout(self._budget.wall_s) as deadline:
@@ -212,6 +219,19 @@ class LoopRun:
 
     def _report(self, finish: Finish, answer: str) -> Report:
         return Report(finish, answer, self._spent.turns, self._spent.tokens, tuple(self._finished))
+
+
+def summary_of(message: str, report: Report) -> RunSummary:
+    """Return what packs may learn from."""
+    calls = tuple(_run_call(each.call, each.result) for each in report.calls)
+    return RunSummary(message, report.finish is Finish.ANSWER, calls)
+
+
+def _run_call(call: ToolCall, result: ToolResult) -> RunCall:
+    failure, call_id = result.failure, result.audit.call_id or call.id
+    if failure is None:
+        return RunCall(call_id, call.name, result.success)
+    return RunCall(call_id, call.name, result.success, failure.reason, failure.failure_class)
 
 
 def tokens_of(response: ModelResponse, history: Sequence[ModelMessage]) -> int:

@@ -21,6 +21,7 @@ from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
 from engine.contract.ports import Ports
 from engine.contract.prompt_block import PromptBlock
+from engine.contract.run_summary import RunObserver
 from engine.contract.source import ToolSource
 from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import ContextBinder
@@ -71,6 +72,7 @@ class Components:
         features: What the configured model clients support.
         assembly: Builds the tool list of a turn.
         blocks: The texts that packs add to the prompts of turns.
+        observers: Receive a summary of each run of the loop.
     """
 
     services: Services
@@ -88,6 +90,7 @@ class Components:
     features: frozenset[str]
     assembly: Assembly
     blocks: tuple[PromptBlock, ...]
+    observers: tuple[RunObserver, ...]
 
     def need(self, kind: type[T]) -> T:
         """Return the service of this class.
@@ -226,6 +229,7 @@ async def compose(
         features=frozenset({VISION} if vision is not None else ()),
         assembly=assembly,
         blocks=opened.blocks,
+        observers=opened.observers,
     )
 
 

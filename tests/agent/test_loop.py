@@ -25,6 +25,7 @@ from engine.agent.model import ModelClient
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.prompt_block import NO_BLOCKS, PromptBlocks
 from engine.contract.result import Audit, ToolResult
+from engine.contract.run_summary import RunCall, RunSummary
 from engine.contract.spec import Annotations, Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.formats.tool_call_text import RIGHT_FORM
@@ -41,9 +42,13 @@ class Bench:
         self.queries: list[str | None] = []
         self.called: list[str] = []
         self.blocks = NO_BLOCKS
+        self.summaries: list[RunSummary] = []
 
     async def prompt_blocks(self, context: Turn | None, message: str) -> PromptBlocks:
         return self.blocks
+
+    async def run_ended(self, context: Turn | None, summary: RunSummary) -> None:
+        self.summaries.append(summary)
 
     async def get_active_tool_definitions(self, context: Turn, query: str | None = None) -> list[ToolSpec]:
         self.queries.append(query if query is not None else context.query)
@@ -523,3 +528,19 @@ async def test_what_packs_add_is_in_the_instructions_and_beside_the_message() ->
     assert first[1] == second[1]  # the prefix of the second request equals the first, for the provider's cache
     assert "What is twice 21?" in str(first[1]["content"])
     assert "A lesson: add carefully." in str(first[1]["content"])
+
+
+@pytest.mark.spec("LOOP-8")
+async def test_a_run_that_ends_is_summarized_for_packs() -> None:
+    host = Bench(**tool("double", double))
+    script = [calls(("double", {"x": 1}), ("missing", {})), says("Two."), fails(400)]
+    async with serving(*script) as model, talking(model, host) as talk:
+        await talk.run("Twice one?")
+        await talk.run("And now?")
+    first, second = host.summaries
+    assert (first.message, first.answered, second.answered) == ("Twice one?", True, False)
+    assert [(each.tool, each.success, each.reason) for each in first.calls] == [
+        ("double", True, ""),
+        ("missing", False, "unknown_tool"),
+    ]
+    assert isinstance(first.calls[0], RunCall)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import pytest
 
 from engine.contract.prompt_block import Placement, PromptBlocks
+from engine.contract.run_summary import RunSummary
 from engine.contract.turn import Turn
 from engine.turn import prompt_blocks as module
 from engine.turn.prompt_blocks import prompt_blocks
+from engine.turn.run_observers import notify
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,22 @@ async def test_a_block_that_fails_hangs_or_is_too_long_is_omitted(
         "slow",
         "long",
     ]
+
+
+class Observer:
+    def __init__(self, *, fails: bool = False) -> None:
+        self.fails = fails
+        self.seen: list[RunSummary] = []
+
+    async def run_ended(self, turn: Turn, summary: RunSummary) -> None:
+        if self.fails:
+            raise RuntimeError("broken")
+        self.seen.append(summary)
+
+
+@pytest.mark.spec("LOOP-8")
+async def test_an_observer_that_fails_does_not_keep_others_from_a_summary(caplog: pytest.LogCaptureFixture) -> None:
+    good, summary = Observer(), RunSummary("message", answered=True)
+    await notify([Observer(fails=True), good], Turn(), summary)
+    assert good.seen == [summary]
+    assert "Observer failed" in caplog.text
