@@ -1,0 +1,187 @@
+"""`LessonBook`: stores lessons, merges similar ones, and counts what became of them (MEM-7)."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from builtin_tools.memory.changes import MemoryChange
+from builtin_tools.memory.entries import Entry, EntryKind, EntrySource, NewEntry
+from builtin_tools.memory.lessons.lesson import Lesson, LessonOrigin, NewLesson, lesson_of
+from builtin_tools.memory.store import MemoryStore
+from builtin_tools.memory.view import EntrySelection, MemoryView
+from engine.retrieval.terms import Terms
+
+LESSONS = "personal:lessons"  # the space of lessons
+MOST_LESSONS = 2_000  # of one owner; beyond them, those of least worth are removed
+_SAME_MISTAKE = 0.6  # share of common terms of two mistakes that are the same
+_SAME_FIX = 0.6
+_NEAR = 0.86  # cosine of two lessons that are the same, where their words differ
+
+# Returns ids of similar lessons of an owner with their cosines.
+Similar = Callable[[str, str], Sequence[tuple[str, float]]]
+
+
+def nothing_similar(owner: str, text: str) -> Sequence[tuple[str, float]]:
+    """Find nothing. For books without an index."""
+    del owner, text
+    return ()
+
+
+class LessonBook:
+    """The lessons in the memory. Every method blocks."""
+
+    def __init__(self, store: MemoryStore, similar: Similar = nothing_similar) -> None:
+        self._store = store
+        self._similar = similar
+
+    def learn(
+        self, owner: str, space: str, new: NewLesson, source: EntrySource, draft: str = ""
+    ) -> tuple[Lesson, bool]:
+        """Store a lesson.
+
+        If a similar lesson is known, it is counted once more. If the fix differs, the new lesson replaces the known one
+        and takes over its counts; the known one is kept in the history.
+
+        Args:
+            owner: To whom it belongs.
+            space: Its memory space.
+            new: The lesson.
+            source: Who learned it.
+            draft: The id of the draft that it completes, which is removed; "" for none.
+
+        Returns:
+            The lesson as stored, and whether it was merged with a known one.
+        """
+        near = {entry_id for entry_id, cosine in self._similar(owner, new.text) if cosine >= _NEAR}
+        with self._store.changing() as memory:
+            drafts = [each for each in _lessons(memory, owner, space) if each.draft and each.id == draft]
+            for each in drafts:
+                new = replace(new, evidence=(*new.evidence, *each.what.evidence), reason=new.reason or each.what.reason)
+                _remove(memory, owner, each.id)
+            known = self._same(memory, owner, space, new, near)
+            if known is None:
+                lesson = _inserted(memory, owner, space, Lesson("", new, updated=memory.now), source)
+                _make_room(memory, owner, space)
+                return lesson, False
+            again = known.again(new, memory.now)
+            if _alike(known.what.fix, new.fix) >= _SAME_FIX:
+                _write(memory, owner, again)
+                return again, True
+            changed = replace(again, what=replace(new, evidence=again.what.evidence), shown=0, followed=0, helped=0)
+            lesson = _inserted(memory, owner, space, changed, source)
+            old = memory.one([owner], known.id)
+            if old is not None:
+                memory.close(old, memory.now, lesson.id)
+            return lesson, True
+
+    def draft(self, owner: str, space: str, new: NewLesson, source: EntrySource) -> Lesson | None:
+        """Record failures whose fix is not known yet, unless a lesson about them exists.
+
+        Returns:
+            The draft; None if there is a lesson for this tool and reason.
+        """
+        with self._store.changing() as memory:
+            about = [
+                each
+                for each in _lessons(memory, owner, space)
+                if (each.what.tool, each.what.reason) == (new.tool, new.reason)
+            ]
+            if any(not each.draft for each in about):
+                return None
+            if about:
+                again = about[0].again(new, memory.now)
+                _write(memory, owner, again)
+                return again
+            return _inserted(memory, owner, space, Lesson("", new, draft=True, updated=memory.now), source)
+
+    def all(
+        self, owners: Mapping[str, Collection[str]], since: float | None = None, origin: LessonOrigin | None = None
+    ) -> list[Lesson]:
+        """Return the current lessons and drafts, the most recently learned first.
+
+        Args:
+            owners: The spaces to read, by owner.
+            since: Only those learned, or learned again, since this time, in seconds since the epoch.
+            origin: Only those learned there.
+        """
+        found: list[Lesson] = []
+        with self._store.reading() as memory:
+            for owner, spaces in owners.items():
+                found += [each for space in spaces for each in _lessons(memory, owner, space)]
+        chosen = [
+            each
+            for each in found
+            if (since is None or each.updated >= since) and (origin is None or each.what.origin is origin)
+        ]
+        return sorted(chosen, key=lambda each: (-each.updated, each.id))
+
+    def get(self, owner: str, ids: Collection[str]) -> dict[str, Lesson]:
+        """Return the current lessons with these ids."""
+        with self._store.reading() as memory:
+            found = memory.get([owner], ids)
+        return {key: lesson_of(entry) for key, entry in found.items() if _current(entry)}
+
+    def count(
+        self, owner: str, *, shown: Collection[str] = (), followed: Collection[str] = (), helped: Collection[str] = ()
+    ) -> None:
+        """Add one to the counts of these lessons. Lessons that were removed meanwhile are ignored."""
+        with self._store.changing() as memory:
+            for key, entry in memory.get([owner], {*shown, *followed, *helped}).items():
+                lesson = lesson_of(entry)
+                changed = replace(
+                    lesson,
+                    shown=lesson.shown + (key in shown),
+                    followed=lesson.followed + (key in followed),
+                    helped=lesson.helped + (key in helped),
+                )
+                memory.set_data(entry, changed.data())
+
+    def _same(self, memory: MemoryView, owner: str, space: str, new: NewLesson, near: Collection[str]) -> Lesson | None:
+        """Return the known lesson about the same mistake, if any."""
+        best: tuple[float, Lesson] | None = None
+        for each in _lessons(memory, owner, space):
+            if each.draft or (each.what.tool and new.tool and each.what.tool != new.tool):
+                continue
+            alike = max(_alike(each.what.mistake, new.mistake), 1.0 if each.id in near else 0.0)
+            if alike >= _SAME_MISTAKE and (best is None or alike > best[0]):
+                best = (alike, each)
+        return None if best is None else best[1]
+
+
+def _lessons(memory: MemoryView, owner: str, space: str) -> list[Lesson]:
+    chosen = EntrySelection(kinds=[EntryKind.LESSON], spaces=[space])
+    return [lesson_of(entry) for entry in memory.entries([owner], chosen) if _current(entry)]
+
+
+def _current(entry: Entry) -> bool:
+    return entry.kind is EntryKind.LESSON and entry.holds_to is None
+
+
+def _inserted(memory: MemoryChange, owner: str, space: str, lesson: Lesson, source: EntrySource) -> Lesson:
+    entry = memory.insert(
+        NewEntry(owner, space, EntryKind.LESSON, lesson.what.text, source, title=lesson.what.where, data=lesson.data())
+    )
+    return replace(lesson, id=entry.id, learned=entry.learned)
+
+
+def _write(memory: MemoryChange, owner: str, lesson: Lesson) -> None:
+    entry = memory.one([owner], lesson.id)
+    if entry is not None:
+        memory.set_data(entry, lesson.data())
+
+
+def _remove(memory: MemoryChange, owner: str, lesson_id: str) -> None:
+    memory.remove(memory.get([owner], [lesson_id]).values())
+
+
+def _make_room(memory: MemoryChange, owner: str, space: str) -> None:
+    every = _lessons(memory, owner, space)
+    for each in sorted(every, key=lambda one: (one.worth, one.updated))[: max(0, len(every) - MOST_LESSONS)]:
+        _remove(memory, owner, each.id)
+
+
+def _alike(one: str, other: str) -> float:
+    """Return the share of the terms of two texts that occur in both (Jaccard index); 1 if neither has any."""
+    splitter = Terms()
+    left, right = frozenset(splitter.of(one)), frozenset(splitter.of(other))
+    both = left | right
+    return len(left & right) / len(both) if both else 1.0
