@@ -71,6 +71,7 @@ class ModelClient:
         tools: Sequence[ToolSpec] = (),
         may_call: bool = True,
         on_text: OnText | None = None,
+        max_tokens: int | None = None,
     ) -> ModelResponse:
         """Make one request and return the whole response.
 
@@ -80,6 +81,7 @@ class ModelClient:
             may_call: With False the tools are still described, because a history with calls requires it, but the model
                 must not call them.
             on_text: Called with text as it arrives. None disables streaming.
+            max_tokens: The longest response; None for the model's own limit.
 
         Raises:
             ModelError: The request failed.
@@ -87,6 +89,8 @@ class ModelClient:
         names = ProviderNames(tool.name for tool in tools)
         definitions = [definition(tool, names) for tool in tools]
         settings = ModelSettings(timeout=self.endpoint.timeout_s)
+        if max_tokens is not None:
+            settings["max_tokens"] = max_tokens
         if not self.endpoint.native_tools:
             return await self._ask_in_text(messages, definitions if may_call else [], settings, on_text)
         if tools and not may_call:
