@@ -1,10 +1,11 @@
 """`PassageArrays`: what a `PassageIndex` keeps in memory, as arrays indexed by slot, and how filters select slots.
 
-For half a million passages these are 128 MB of vectors in bytes, 16 MB of codes with one bit for each dimension, and 22
+For half a million passages these are 128 MB of vectors in bytes, 16 MB of codes with one bit for each dimension, and 24
 MB of columns. Only what other processes changed since the last use is read again.
 """
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,9 @@ COLUMNS = np.dtype(
         ("position", np.int32),
         ("before", np.uint32),
         ("after", np.uint32),
-        ("used", np.uint32),
+        ("length", np.uint16),
+        ("asks", np.uint8),
+        ("used", np.uint8),
     ]
 )
 _LARGEST = 127
@@ -38,12 +41,21 @@ Bytes = npt.NDArray[np.int8]
 Codes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.integer]
 Mask = npt.NDArray[np.bool_]
+Columns = Mapping[str, npt.NDArray[Any]]
 
 
 def to_bytes(vectors: Vectors) -> Bytes:
     """Return the directions of vectors in one byte for each dimension."""
     largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0.0), np.finfo(np.float32).tiny)
     found: Bytes = np.rint(vectors * (_LARGEST / largest)).astype(np.int8)
+    return found
+
+
+def unit(rows: Bytes) -> Vectors:
+    """Return the unit vectors of these directions; zeros for rows of zeros."""
+    floats = rows.astype(np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", floats, floats))
+    found: Vectors = floats / np.maximum(lengths, 1)[:, np.newaxis]
     return found
 
 
