@@ -43,13 +43,13 @@ class PassageFigures:
     def scores(self) -> Floats:
         """The scores by which the candidates are ordered."""
         said = WORDS * _of_best(self.words) + MEANING * _of_best(self.meaning) + MATCHED * _of_best(self.matched)
-        prior = LENGTH * np.log1p(self.length) - ASKS * self.asks
-        found: Floats = (said + GROUP * _of_best(self.group) + TITLED * self.titled + prior).astype(np.float32)
+        place = GROUP * _of_best(self.group) + TITLED * self.titled
+        found: Floats = said + place + (LENGTH * np.log1p(self.length) - ASKS * self.asks).astype(np.float32)
         return found
 
 
 def _of_best(figures: Floats) -> Floats:
     """Divide figures by the best one. Negative ones become 0."""
-    best = figures.max(initial=0.0)
-    found: Floats = np.maximum(figures, 0) / np.float32(best if best > 0 else 1)
+    best = float(figures.max(initial=0.0))
+    found: Floats = (np.maximum(figures, 0) / (best or 1.0)).astype(np.float32)
     return found

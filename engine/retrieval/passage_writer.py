@@ -44,7 +44,7 @@ Ints = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredPassage:
     """A stored passage.
 
     Attributes:
@@ -96,7 +96,7 @@ class PassageWriter:
             numbers = np.array([terms[term] for term in impact_of[id_]], dtype=np.uint32)
             of_words = np.array([words[word] for word in words_of[id_].values()], dtype=np.uint32)
             kind, space, group = (names[name] for name in _names(passage))
-            row = _Stored(slot, numbers, of_words, group, passage.position)
+            row = _StoredPassage(slot, numbers, of_words, group, passage.position)
             values = np.fromiter(impact_of[id_].values(), dtype=np.float32, count=len(numbers))
             transaction.names.hold((kind, space, group))
             heads = len(self._splitter.with_words(passage.title[:MOST_CHARACTERS]))
@@ -146,7 +146,7 @@ class _Transaction:
         self.terms, self.words, self.names = (NumberedTexts(connection, name) for name in ("terms", "words", "names"))
         self._postings: dict[tuple[int, int], int] = {}  # term and slot -> impact; 0 to remove it
 
-    def remove(self, row: _Stored) -> None:
+    def remove(self, row: _StoredPassage) -> None:
         """Remove a passage, except its columns and vector."""
         self.connection.execute("DELETE FROM passages WHERE slot = ?", (row.slot,))
         self.terms.release(row.terms.tolist())
@@ -160,7 +160,7 @@ class _Transaction:
                 self.chunks.columns(neighbour)[back] = NONE
 
     def add(
-        self, id_: str, row: _Stored, heads: int, impacts: npt.NDArray[np.uint8], vector: npt.NDArray[np.int8]
+        self, id_: str, row: _StoredPassage, heads: int, impacts: npt.NDArray[np.uint8], vector: npt.NDArray[np.int8]
     ) -> None:
         """Add a passage. heads: the number of terms of its title, which come first."""
         self.terms.hold(row.terms.tolist())
@@ -171,7 +171,7 @@ class _Transaction:
         values = (row.slot, id_, row.place, row.position, heads, row.terms.tobytes(), row.words.tobytes())
         self.connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
-    def link(self, row: _Stored) -> None:
+    def link(self, row: _StoredPassage) -> None:
         """Make a passage and its neighbours know each other."""
         query = "SELECT slot FROM passages WHERE place = ? AND position = ? LIMIT 1"
         for name, back, step in (("before", "after", -1), ("after", "before", 1)):
@@ -194,8 +194,8 @@ def _names(passage: Passage) -> tuple[str, str, str]:
     return (passage.kind, passage.space, passage.group)
 
 
-def _stored(connection: sqlite3.Connection, ids: Iterable[str]) -> Iterator[tuple[str, _Stored]]:
+def _stored(connection: sqlite3.Connection, ids: Iterable[str]) -> Iterator[tuple[str, _StoredPassage]]:
     query = "SELECT id, slot, terms, words, place, position FROM passages WHERE id"
     for id_, slot, terms, words, place, position in select_in(connection, query, ids):
         found = (np.frombuffer(terms, dtype=np.uint32), np.frombuffer(words, dtype=np.uint32))
-        yield id_, _Stored(slot, *found, place, position)
+        yield id_, _StoredPassage(slot, *found, place, position)
