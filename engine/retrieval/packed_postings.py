@@ -95,7 +95,11 @@ class TermPostings:
 
     @classmethod
     def read(
-        cls, connection: sqlite3.Connection, weights: Mapping[int, float], holders: Mapping[int, int], allowed: Mask
+        cls,
+        connection: sqlite3.Connection,
+        weights: Mapping[int, float],
+        holders: Mapping[int, int],
+        allowed: Mask | None,
     ) -> Self:
         """Read the rarest terms, as long as they do not have too many postings.
 
@@ -103,7 +107,7 @@ class TermPostings:
             connection: Has an open transaction.
             weights: Weights of the terms by number.
             holders: The number of passages that contain each term.
-            allowed: Which slots count.
+            allowed: Which slots count; None if all do.
         """
         kept: list[float] = []
         every: list[Ints] = []
@@ -114,15 +118,17 @@ class TermPostings:
             if left < 0 and every:
                 break
             slots, of_term = packed_postings(connection, term)
-            counted = allowed[slots]
+            if allowed is not None:
+                counted = allowed[slots]
+                slots, of_term = slots[counted], of_term[counted]
             kept.append(weights[term])
-            every.append(slots[counted])
-            impacts.append(of_term[counted])
+            every.append(slots)
+            impacts.append(of_term)
         return cls(kept, every, impacts)
 
     def scores(self, size: int) -> Floats:
-        """Return the BM25 scores of all slots. size: the number of slots."""
-        scores = np.zeros(size, dtype=np.float32)
+        """Return the BM25 scores of all slots, and a last value of 0. size: the number of slots."""
+        scores = np.zeros(size + 1, dtype=np.float32)
         for weight, slots, impacts in zip(self.weights, self.slots, self.impacts, strict=True):
             scores[slots] += impacts * np.float32(weight)
         return scores

@@ -15,24 +15,6 @@ ANSWERED = 0.3  # additional weight of the passage before if it asks something
 Floats = npt.NDArray[np.float32]
 
 
-def spread(figures: Floats, columns: Columns) -> Floats:
-    """Return the figures of all slots, with those of their neighbours.
-
-    Args:
-        figures: Indexed by slot; most are 0.
-        columns: The columns of all slots.
-    """
-    spread = figures.copy()
-    slots = np.flatnonzero(figures)
-    own = figures[slots]
-    after, before = columns["after"][slots], columns["before"][slots]
-    has_after, has_before = after != NONE, before != NONE
-    weights = BEFORE + np.float32(ANSWERED) * columns["asks"][slots]
-    spread[after[has_after]] += (own * weights)[has_after]
-    spread[before[has_before]] += (own * np.float32(AFTER))[has_before]
-    return spread
-
-
 def gathered(figures: Floats, slots: Ints, columns: Columns) -> Floats:
     """Return the figures of some slots, with those of their neighbours.
 

@@ -20,8 +20,8 @@ from engine.retrieval.index_file import IndexFile, read_meta, select_in
 from engine.retrieval.packed_postings import TermPostings
 from engine.retrieval.passage import EVERYTHING, FoundPassage, Passage, PassageFilter
 from engine.retrieval.passage_arrays import Ints, Mask, PassageArrays, cosines
-from engine.retrieval.passage_candidates import PRESELECTED, Meaning, best, preselected
-from engine.retrieval.passage_context import gathered, neighbourhood, spread
+from engine.retrieval.passage_candidates import PRESELECTED, Meaning, by_words, preselected
+from engine.retrieval.passage_context import gathered, neighbourhood
 from engine.retrieval.passage_groups import GroupScores
 from engine.retrieval.passage_ranking import PassageFigures
 from engine.retrieval.passage_words import PassageWords, RequestWord
@@ -124,17 +124,15 @@ class PassageIndex:
             self._catch_up(connection)
             arrays, count = self._arrays, max(CANDIDATES, PER_RESULT * k)
             columns, allowed = arrays.columns, arrays.allowed(connection, where)
-            request, postings = self._request(connection, query, allowed)
-            words = spread(postings.scores(len(arrays)), columns)
-            words[~allowed] = 0
+            request, postings = self._request(connection, query, None if where == EVERYTHING else allowed)
+            words = postings.scores(len(arrays))
             meaning = Meaning(arrays, self._embedder.embed([query])[0], allowed)
-            everywhere = np.arange(len(arrays))
-            slots = np.union1d(best(everywhere, words, count), meaning.candidates(count))
+            slots = np.union1d(by_words(words, columns, allowed, count), meaning.candidates(count))
             if not len(slots):
                 return []
             matched = self._match(connection, request, slots, allowed)
             figures = PassageFigures(
-                words[slots],
+                gathered(words, slots, columns),
                 meaning.of(slots),
                 *matched,
                 self._groups.of(postings, slots, columns),
@@ -161,7 +159,7 @@ class PassageIndex:
             return [(ids[int(slots[at])], float(similarity[at])) for at in order]
 
     def _request(
-        self, connection: sqlite3.Connection, query: str, allowed: Mask
+        self, connection: sqlite3.Connection, query: str, allowed: Mask | None
     ) -> tuple[list[RequestWord], TermPostings]:
         """Return the words of a request, rarest first, and the postings of their terms."""
         words = self._terms.with_words(query)
