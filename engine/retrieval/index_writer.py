@@ -13,7 +13,6 @@ from engine.retrieval.document import Document
 from engine.retrieval.index_file import read_meta, select_in
 from engine.retrieval.learned_ranking import hashed
 from engine.retrieval.naming import folded
-from engine.retrieval.postings import POSTING_CHUNK
 from engine.retrieval.stored_ranking import packed
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder, Vectors
@@ -21,6 +20,7 @@ from engine.stores.embedder import Embedder, Vectors
 FORMAT = "2"
 FREE = 0xFFFFFFFF  # the owner of a vector position that is not in use
 VECTOR_CHUNK = 64  # vectors in one row; a change rewrites a whole row
+POSTING_CHUNK = 4096  # slots whose postings share a row
 HASH_CHARACTERS = 16
 TABLES = """
 CREATE TABLE documents (

@@ -6,8 +6,10 @@ million passages has only 31 of them.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +17,15 @@ import numpy.typing as npt
 from engine.retrieval.bm25 import K1
 
 PACKED_CHUNK = 1 << 14  # slots in the range of one row
+# Postings that one search reads. If there are more, the most frequent terms are skipped: they say least, and the
+# comparison of words still counts them for the candidates.
+MOST_POSTINGS = 400_000
 _STEP = (K1 + 1) / 255  # an impact is less than K1 + 1
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
 
 
 def quantized(impacts: Floats) -> Bytes:
@@ -73,19 +79,59 @@ def packed_postings(connection: sqlite3.Connection, term: int) -> tuple[Ints, Fl
     return np.concatenate(slots), impacts_of(np.concatenate(impacts))
 
 
-def packed_scores(connection: sqlite3.Connection, weights: Mapping[int, float], size: int) -> Floats:
-    """Return the BM25 scores of all slots.
+@dataclass(frozen=True, slots=True)
+class TermPostings:
+    """The postings of the terms of a request.
 
-    Args:
-        connection: Has an open transaction.
-        weights: Weights of the terms by number.
-        size: The number of slots.
+    Attributes:
+        weights: For each term, its weight.
+        slots: For each term, the slots that contain it, in order.
+        impacts: For each term, its impact on each of these slots.
     """
-    scores = np.zeros(size, dtype=np.float32)
-    for term, weight in weights.items():
-        slots, impacts = packed_postings(connection, term)
-        scores[slots] += impacts * np.float32(weight)
-    return scores
+
+    weights: Sequence[float]
+    slots: Sequence[Ints]
+    impacts: Sequence[Floats]
+
+    @classmethod
+    def read(
+        cls,
+        connection: sqlite3.Connection,
+        weights: Mapping[int, float],
+        holders: Mapping[int, int],
+        allowed: Mask | None,
+    ) -> Self:
+        """Read the rarest terms, as long as they do not have too many postings.
+
+        Args:
+            connection: Has an open transaction.
+            weights: Weights of the terms by number.
+            holders: The number of passages that contain each term.
+            allowed: Which slots count; None if all do.
+        """
+        kept: list[float] = []
+        every: list[Ints] = []
+        impacts: list[Floats] = []
+        left = MOST_POSTINGS
+        for term in sorted(weights, key=lambda term: (holders[term], term)):
+            left -= holders[term]
+            if left < 0 and every:
+                break
+            slots, of_term = packed_postings(connection, term)
+            if allowed is not None:
+                counted = allowed[slots]
+                slots, of_term = slots[counted], of_term[counted]
+            kept.append(weights[term])
+            every.append(slots)
+            impacts.append(of_term)
+        return cls(kept, every, impacts)
+
+    def scores(self, size: int) -> Floats:
+        """Return the BM25 scores of all slots, and a last value of 0. size: the number of slots."""
+        scores = np.zeros(size + 1, dtype=np.float32)
+        for weight, slots, impacts in zip(self.weights, self.slots, self.impacts, strict=True):
+            scores[slots] += impacts * np.float32(weight)
+        return scores
 
 
 def _unpacked(data: bytes) -> tuple[npt.NDArray[np.uint16], Bytes]:

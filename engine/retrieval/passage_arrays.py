@@ -1,10 +1,11 @@
 """`PassageArrays`: what a `PassageIndex` keeps in memory, as arrays indexed by slot, and how filters select slots.
 
-For half a million passages these are 128 MB of vectors in bytes, 16 MB of codes with one bit for each dimension, and 22
+For half a million passages these are 128 MB of vectors in bytes, 16 MB of codes with one bit for each dimension, and 24
 MB of columns. Only what other processes changed since the last use is read again.
 """
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,9 @@ COLUMNS = np.dtype(
         ("position", np.int32),
         ("before", np.uint32),
         ("after", np.uint32),
-        ("used", np.uint32),
+        ("length", np.uint16),
+        ("asks", np.uint8),
+        ("used", np.uint8),
     ]
 )
 _LARGEST = 127
@@ -38,12 +41,21 @@ Bytes = npt.NDArray[np.int8]
 Codes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.integer]
 Mask = npt.NDArray[np.bool_]
+Columns = Mapping[str, npt.NDArray[Any]]
 
 
 def to_bytes(vectors: Vectors) -> Bytes:
     """Return the directions of vectors in one byte for each dimension."""
     largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0.0), np.finfo(np.float32).tiny)
     found: Bytes = np.rint(vectors * (_LARGEST / largest)).astype(np.int8)
+    return found
+
+
+def unit(rows: Bytes) -> Vectors:
+    """Return the unit vectors of these directions; zeros for rows of zeros."""
+    floats = rows.astype(np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", floats, floats))
+    found: Vectors = floats / np.maximum(lengths, 1)[:, np.newaxis]
     return found
 
 
@@ -56,12 +68,13 @@ def cosines(rows: Bytes, vector: Vectors) -> Vectors:
 
 
 def bit_codes(vectors: npt.NDArray[Any]) -> Codes:
-    """Return one bit for each dimension: whether it is positive."""
+    """Return one bit for each dimension of each vector: whether it is positive. Shape (dimensions / 64, vectors)."""
     packed = np.packbits(vectors > 0, axis=1)
     width = -(-packed.shape[1] // 8) * 8
     padded = np.zeros((len(packed), width), dtype=np.uint8)
     padded[:, : packed.shape[1]] = packed
-    return padded.view(np.uint64)
+    found: Codes = padded.view(np.uint64).T
+    return found
 
 
 class CodedVectors:
@@ -75,11 +88,12 @@ class CodedVectors:
 
     def forget(self) -> None:
         """Discard everything read from the file."""
-        self.rows, self.codes = self.rows[:0], self.codes[:0]
+        self.rows, self.codes = self.rows[:0], self.codes[:, :0]
 
     def resize(self, slots: int) -> None:
         """Make room for this number of slots."""
-        self.rows, self.codes = _grown(self.rows, slots), _grown(self.codes, slots)
+        self.rows = _grown(self.rows, slots)
+        self.codes = np.stack([_grown(row, slots) for row in self.codes])
 
     def catch_up(self, connection: sqlite3.Connection, epoch: int) -> None:
         """Read what was written after an epoch."""
@@ -88,16 +102,15 @@ class CodedVectors:
             at = slice(chunk * ROW_SLOTS, (chunk + 1) * ROW_SLOTS)
             rows = np.frombuffer(data, dtype=np.int8).reshape(ROW_SLOTS, self._dimensions)
             self.rows[at] = rows
-            self.codes[at] = bit_codes(rows)
+            self.codes[:, at] = bit_codes(rows)
 
-    def nearness(self, vector: Vectors) -> npt.NDArray[np.int16]:
-        """Return, for each slot, the number of dimensions in which its sign and that of a vector are equal."""
-        code = bit_codes(vector[np.newaxis])[0]
-        different = np.zeros(len(self.codes), dtype=np.uint16)
-        for column in range(self.codes.shape[1]):
-            different += np.bitwise_count(self.codes[:, column] ^ code[column])
-        found: npt.NDArray[np.int16] = np.int16(self._dimensions) - different.astype(np.int16)
-        return found
+    def nearness(self, vector: Vectors) -> npt.NDArray[np.uint8]:
+        """Return, for each slot, a number that is greater the more signs of its vector are those of another one."""
+        code = bit_codes(vector[np.newaxis])[:, 0]
+        near = np.full(self.codes.shape[1], 255, dtype=np.uint8)
+        for row, bits in zip(self.codes, code, strict=True):
+            near -= np.bitwise_count(row ^ bits)
+        return near
 
 
 class PassageArrays:

@@ -12,41 +12,51 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from engine.retrieval.bm25 import rarity
 from engine.retrieval.index_file import IndexFile, read_meta, select_in
-from engine.retrieval.packed_postings import packed_scores
+from engine.retrieval.packed_postings import TermPostings
 from engine.retrieval.passage import EVERYTHING, FoundPassage, Passage, PassageFilter
 from engine.retrieval.passage_arrays import Ints, Mask, PassageArrays, cosines
+from engine.retrieval.passage_candidates import PRESELECTED, Meaning, by_words, preselected
+from engine.retrieval.passage_context import gathered, neighbourhood
+from engine.retrieval.passage_groups import GroupScores
+from engine.retrieval.passage_ranking import PassageFigures
+from engine.retrieval.passage_words import PassageWords, RequestWord
 from engine.retrieval.passage_writer import FORMAT, TABLES, PassageWriter
+from engine.retrieval.ranking import rarest_of
 from engine.retrieval.terms import Terms, weight_of
-from engine.stores.embedder import Embedder, Vectors
+from engine.stores.embedder import Embedder
 
 ERASE_DEADLINE_S = 30.0
+CANDIDATES = 100  # passages taken from each ranking (words, meaning)
+PER_RESULT = 2  # candidates per requested result, if that gives more than CANDIDATES
 NEIGHBOURS = 3  # the distance within which a passage is near another one of its group
 NEIGHBOUR = 0.1  # what the score of such a passage is raised by
-_PRESELECTED = 4_000  # vectors that are compared exactly, after a comparison of one bit for each dimension
+
+Floats = npt.NDArray[np.float32]
 
 
 class PassageIndex:
     """A searchable set of passages in a file. Thread-safe. The file is opened at the first use; call `close` once."""
 
-    def __init__(self, path: Path, embedder: Embedder, encoder: Embedder | None = None) -> None:
+    def __init__(self, path: Path, embedder: Embedder) -> None:
         """Create an index.
 
         Args:
             path: The file.
             embedder: Embeds the passages when they are added, and the requests.
-            encoder: A slow embedder that improves the order of results.
         """
-        made_for = f"{FORMAT}:{embedder.name}:{embedder.dimensions}:{encoder.name if encoder is not None else ''}"
+        made_for = f"{FORMAT}:{embedder.name}:{embedder.dimensions}"
         self._file = IndexFile(path, made_for, TABLES, secure_delete=True)
         self._embedder = embedder
-        self._encoder = encoder
         self._terms = Terms()
-        self._writer = PassageWriter(embedder, encoder, self._terms)
+        self._writer = PassageWriter(embedder, self._terms)
         self._arrays = PassageArrays(embedder.dimensions)
+        self._groups = GroupScores(self._arrays.columns, -1)
+        self._words = PassageWords(embedder)
         self._lock = threading.RLock()
         self._blas = ThreadpoolController()
 
@@ -90,13 +100,13 @@ class PassageIndex:
         """Remove all passages and notes."""
         with self._lock:
             self._file.replace()
-            self._arrays.forget()
+            self._forget()
 
     def close(self) -> None:
         """Close the file. A later use opens it again."""
         with self._lock:
             self._file.close()
-            self._arrays.forget()
+            self._forget()
 
     def search(
         self, query: str, k: int, where: PassageFilter = EVERYTHING, *, near: str | None = None
@@ -106,62 +116,100 @@ class PassageIndex:
         Args:
             query: The request.
             k: The number of results.
-            where: What may be returned.
+            where: What may be returned. Other passages do not influence the order either.
             near: The id of a passage that the request follows up on. Its neighbours rank higher.
         """
+        # One BLAS thread: these products take less time than synchronizing threads would, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
-            mask = self._arrays.allowed(connection, where)
-            words = self._terms.with_words(query)
-            count = int(read_meta(connection, "passages") or 0)
-            known = select_in(connection, "SELECT text, number, holders FROM terms WHERE text", words)
-            weights = {number: float(rarity(count, n)) * weight_of(term) for term, number, n in known}
-            scores = packed_scores(connection, weights, len(self._arrays)) * mask
-            slots = np.flatnonzero(mask)
-            cosine = cosines(self._arrays.vectors.rows[slots], self._embedder.embed([query])[0])
-            total = 0.5 * scores[slots] / (scores.max(initial=0.0) or 1.0)
-            total += 0.5 * cosine / (cosine.max(initial=0.0) or 1.0)
+            arrays, count = self._arrays, max(CANDIDATES, PER_RESULT * k)
+            columns, allowed = arrays.columns, arrays.allowed(connection, where)
+            request, postings = self._request(connection, query, None if where == EVERYTHING else allowed)
+            words = postings.scores(len(arrays))
+            meaning = Meaning(arrays, self._embedder.embed([query])[0], allowed)
+            slots = np.union1d(by_words(words, columns, allowed, count), meaning.candidates(count))
+            if not len(slots):
+                return []
+            matched = self._match(connection, request, slots, allowed)
+            figures = PassageFigures(
+                gathered(words, slots, columns),
+                meaning.of(slots),
+                *matched,
+                self._groups.of(postings, slots, columns),
+                columns["length"][slots],
+                columns["asks"][slots],
+            )
+            scores = figures.scores
             if near is not None:
-                total += NEIGHBOUR * self._neighbours(connection, near)[slots]
-            order = np.argsort(-total, kind="stable")[:k]
+                scores += NEIGHBOUR * self._near(connection, near)[slots]
+            order = np.lexsort((slots, -scores))[:k]
             ids = dict(select_in(connection, "SELECT slot, id FROM passages WHERE slot", slots[order].tolist()))
-            fit = np.clip(cosine, 0, 1)
-            return [FoundPassage(ids[int(slots[at])], float(total[at]), float(fit[at])) for at in order]
+            return [FoundPassage(ids[int(slots[at])], float(scores[at]), 0.5) for at in order]
 
     def similar(self, text: str, k: int, where: PassageFilter = EVERYTHING) -> list[tuple[str, float]]:
-        """Return the `k` passages whose texts are most similar to a text, each with the cosine similarity."""
+        """Return the `k` passages whose vectors are nearest to that of a text, each with the cosine similarity."""
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
-            slots, similarity = self._nearest(
-                self._embedder.embed([text])[0], k, self._arrays.allowed(connection, where)
-            )
-            ids = dict(select_in(connection, "SELECT slot, id FROM passages WHERE slot", slots.tolist()))
-            return [(ids[slot], cosine) for slot, cosine in zip(slots.tolist(), similarity.tolist(), strict=True)]
+            vector = self._embedder.embed([text])[0]
+            allowed = self._arrays.allowed(connection, where)
+            slots = preselected(self._arrays, vector, allowed, max(PRESELECTED, 4 * k))
+            similarity = cosines(self._arrays.vectors.rows[slots], vector)
+            order = np.lexsort((slots, -similarity))[:k]
+            ids = dict(select_in(connection, "SELECT slot, id FROM passages WHERE slot", slots[order].tolist()))
+            return [(ids[int(slots[at])], float(similarity[at])) for at in order]
 
-    def _neighbours(self, connection: sqlite3.Connection, id_: str) -> Mask:
-        """Return which slots are near a passage in its group."""
-        found = connection.execute("SELECT place, position FROM passages WHERE id = ?", (id_,)).fetchone()
+    def _request(
+        self, connection: sqlite3.Connection, query: str, allowed: Mask | None
+    ) -> tuple[list[RequestWord], TermPostings]:
+        """Return the words of a request, rarest first, and the postings of their terms."""
+        words = self._terms.with_words(query)
+        passages = int(read_meta(connection, "passages") or 0)
+        known = select_in(connection, "SELECT text, number, holders FROM terms WHERE text", words)
+        numbers = {term: (number, holders) for term, number, holders in known}
+        weights = {
+            term: float(rarity(passages, numbers[term][1] if term in numbers else 0)) * weight_of(term)
+            for term in words
+        }
+        rarest = rarest_of(weights)
+        request = [RequestWord(words[term], weights[term], numbers.get(term, (-1,))[0]) for term in rarest]
+        held = [term for term in rarest if term in numbers]
+        by_number = {numbers[term][0]: weights[term] for term in held}
+        return request, TermPostings.read(connection, by_number, dict(numbers[term] for term in held), allowed)
+
+    def _match(
+        self, connection: sqlite3.Connection, request: list[RequestWord], slots: Ints, allowed: Mask
+    ) -> tuple[Floats, Floats]:
+        """Return the covered share of the request for each of these slots, with its neighbours, and `titled`."""
         columns = self._arrays.columns
+        every = neighbourhood(slots, columns)
+        every = every[allowed[every]]
+        matched = self._words.match(connection, request, every)
+        covered, titled = (np.zeros(len(allowed) + 1, dtype=np.float32) for _ in range(2))
+        covered[every], titled[every] = matched.covered, matched.titled
+        return gathered(covered, slots, columns), titled[slots]
+
+    def _near(self, connection: sqlite3.Connection, id_: str) -> Mask:
+        """Return which slots are near a passage in its group."""
+        columns = self._arrays.columns
+        found = connection.execute("SELECT slot FROM passages WHERE id = ?", (id_,)).fetchone()
         if found is None:
             return np.zeros(len(self._arrays), dtype=np.bool_)
-        mask: Mask = (columns["group"] == found[0]) & (np.abs(columns["position"] - found[1]) <= NEIGHBOURS)
+        distance = np.abs(columns["position"].astype(np.int64) - int(columns["position"][found[0]]))
+        mask: Mask = (columns["group"] == columns["group"][found[0]]) & (distance <= NEIGHBOURS)
         return mask
 
-    def _nearest(self, vector: Vectors, k: int, mask: Mask) -> tuple[Ints, Vectors]:
-        slots = np.flatnonzero(mask)
-        if len(slots) > _PRESELECTED:
-            nearness = self._arrays.vectors.nearness(vector)[slots]
-            slots = np.sort(slots[np.argpartition(nearness, len(slots) - _PRESELECTED)[-_PRESELECTED:]])
-        similarity = cosines(self._arrays.vectors.rows[slots], vector)
-        order = np.argsort(-similarity, kind="stable")[:k]
-        return slots[order], similarity[order]
-
     def _catch_up(self, connection: sqlite3.Connection) -> None:
-        self._arrays.catch_up(connection, int(read_meta(connection, "epoch") or 0))
+        if self._arrays.catch_up(connection, int(read_meta(connection, "epoch") or 0)):
+            alone = connection.execute("SELECT number FROM names WHERE text = ''").fetchone()
+            self._groups = GroupScores(self._arrays.columns, alone[0] if alone is not None else -1)
+
+    def _forget(self) -> None:
+        self._arrays.forget()
+        self._words.forget()
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._file.reading() as (connection, fresh):
             if fresh:
-                self._arrays.forget()
+                self._forget()
             yield connection

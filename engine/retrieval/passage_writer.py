@@ -14,9 +14,9 @@ from engine.retrieval.bm25 import impacts
 from engine.retrieval.index_file import read_meta, select_in
 from engine.retrieval.packed_postings import merge_postings, quantized
 from engine.retrieval.passage import Passage
-from engine.retrieval.passage_arrays import NONE, ROW_SLOTS, to_bytes
+from engine.retrieval.passage_arrays import NONE, to_bytes
 from engine.retrieval.passage_rows import ChunkRows, NumberedTexts, Slots
-from engine.retrieval.passage_text import embedded_text, fields_of
+from engine.retrieval.passage_text import MOST_CHARACTERS, asks, embedded_text, fields_of
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder
 
@@ -24,7 +24,7 @@ FORMAT = "passages 1"
 TABLES = """
 CREATE TABLE passages (
     slot INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, place INTEGER NOT NULL, position INTEGER NOT NULL,
-    terms BLOB NOT NULL, words BLOB NOT NULL
+    heads INTEGER NOT NULL, terms BLOB NOT NULL, words BLOB NOT NULL
 );
 CREATE INDEX passages_by_place ON passages (place, position);
 CREATE TABLE terms (number INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, holders INTEGER NOT NULL);
@@ -35,18 +35,16 @@ CREATE TABLE names (number INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, holde
 CREATE TABLE postings (term INTEGER, chunk INTEGER, data BLOB NOT NULL, PRIMARY KEY (term, chunk)) WITHOUT ROWID;
 CREATE TABLE chunks (chunk INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, columns BLOB NOT NULL, vectors BLOB NOT NULL);
 CREATE INDEX chunks_by_epoch ON chunks (epoch);
-CREATE TABLE sentences (chunk INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, vectors BLOB NOT NULL);
-CREATE INDEX sentences_by_epoch ON sentences (epoch);
-CREATE TABLE unencoded (slot INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE free (slot INTEGER PRIMARY KEY);
 """
+MOST_LENGTH = 0xFFFF
 _INFINITE = float("inf")
 
 Ints = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredPassage:
     """A stored passage.
 
     Attributes:
@@ -65,14 +63,8 @@ class _Stored:
 class PassageWriter:
     """Writes passages within a transaction. Not thread-safe."""
 
-    def __init__(self, embedder: Embedder, encoder: Embedder | None, terms: Terms) -> None:
-        """Create a writer.
-
-        Args:
-            encoder: If there is one, the texts are stored until it has embedded them.
-        """
+    def __init__(self, embedder: Embedder, terms: Terms) -> None:
         self._embedder = embedder
-        self._encoded = encoder.dimensions if encoder is not None else 0
         self._splitter = terms
 
     def write(
@@ -104,16 +96,18 @@ class PassageWriter:
             numbers = np.array([terms[term] for term in impact_of[id_]], dtype=np.uint32)
             of_words = np.array([words[word] for word in words_of[id_].values()], dtype=np.uint32)
             kind, space, group = (names[name] for name in _names(passage))
-            row = _Stored(slot, numbers, of_words, group, passage.position)
+            row = _StoredPassage(slot, numbers, of_words, group, passage.position)
             values = np.fromiter(impact_of[id_].values(), dtype=np.float32, count=len(numbers))
             transaction.names.hold((kind, space, group))
-            transaction.add(id_, row, quantized(values), vector)
+            heads = len(self._splitter.with_words(passage.title[:MOST_CHARACTERS]))
+            transaction.add(id_, row, heads, quantized(values), vector)
             columns = transaction.chunks.columns(slot)
             columns["time"] = passage.time
             columns["valid_from"] = -_INFINITE if passage.valid_from is None else passage.valid_from
             columns["valid_to"] = _INFINITE if passage.valid_to is None else passage.valid_to
             columns["kind"], columns["space"], columns["group"] = kind, space, group
             columns["position"], columns["used"] = passage.position, 1
+            columns["length"], columns["asks"] = min(len(words_of[id_]), MOST_LENGTH), asks(passage)
             columns["before"] = columns["after"] = NONE
             if passage.group:
                 transaction.link(row)
@@ -121,14 +115,12 @@ class PassageWriter:
             transaction.chunks.clear(old[id_].slot)
             slots.give_back(old[id_].slot)
         transaction.store(epoch)
-        if self._encoded:
-            self._queue(connection, old.values(), added, epoch)
         meta = {**notes, "epoch": str(epoch), "passages": str(count)}
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     def _words(self, passage: Passage) -> dict[str, str]:
         """Return the terms of a passage, each with the word that was stemmed to it."""
-        return self._splitter.with_words(" ".join(field.text for field in fields_of(passage)))
+        return self._splitter.with_words(f"{passage.title[:MOST_CHARACTERS]} {passage.text[:MOST_CHARACTERS]}")
 
     def _word_numbers(
         self, transaction: "_Transaction", passages: Iterable[Mapping[str, str]], terms: Mapping[str, int]
@@ -144,33 +136,6 @@ class PassageWriter:
         connection.executemany("UPDATE words SET term = ?, vector = ? WHERE text = ?", rows)
         return numbers
 
-    def _queue(
-        self, connection: sqlite3.Connection, old: Iterable[_Stored], added: Mapping[str, Passage], epoch: int
-    ) -> None:
-        """Store the texts of new passages for the encoder, and delete what it made for the old ones."""
-        slots = dict(select_in(connection, "SELECT id, slot FROM passages WHERE id", added))
-        replaced = [row.slot for row in old]
-        connection.executemany("DELETE FROM unencoded WHERE slot = ?", [(slot,) for slot in replaced])
-        write_sentences(connection, {slot: np.zeros(self._encoded, dtype=np.int8) for slot in replaced}, epoch)
-        rows = [(slots[id_], embedded_text(passage)) for id_, passage in added.items()]
-        connection.executemany("INSERT INTO unencoded VALUES (?, ?)", rows)
-
-
-def write_sentences(connection: sqlite3.Connection, vectors: Mapping[int, npt.NDArray[np.int8]], epoch: int) -> None:
-    """Write vectors of the encoder by slot within a transaction."""
-    by_chunk: dict[int, dict[int, npt.NDArray[np.int8]]] = {}
-    for slot, vector in vectors.items():
-        by_chunk.setdefault(slot // ROW_SLOTS, {})[slot % ROW_SLOTS] = vector
-    for chunk, of_chunk in by_chunk.items():
-        found = connection.execute("SELECT vectors FROM sentences WHERE chunk = ?", (chunk,)).fetchone()
-        dimensions = len(next(iter(of_chunk.values())))
-        rows = np.zeros((ROW_SLOTS, dimensions), dtype=np.int8)
-        if found is not None:
-            rows[:] = np.frombuffer(found[0], dtype=np.int8).reshape(ROW_SLOTS, dimensions)
-        for at, vector in of_chunk.items():
-            rows[at] = vector
-        connection.execute("INSERT OR REPLACE INTO sentences VALUES (?, ?, ?)", (chunk, epoch, rows.tobytes()))
-
 
 class _Transaction:
     """The changes of one transaction, written by `store`."""
@@ -181,7 +146,7 @@ class _Transaction:
         self.terms, self.words, self.names = (NumberedTexts(connection, name) for name in ("terms", "words", "names"))
         self._postings: dict[tuple[int, int], int] = {}  # term and slot -> impact; 0 to remove it
 
-    def remove(self, row: _Stored) -> None:
+    def remove(self, row: _StoredPassage) -> None:
         """Remove a passage, except its columns and vector."""
         self.connection.execute("DELETE FROM passages WHERE slot = ?", (row.slot,))
         self.terms.release(row.terms.tolist())
@@ -194,17 +159,19 @@ class _Transaction:
             if neighbour != NONE:
                 self.chunks.columns(neighbour)[back] = NONE
 
-    def add(self, id_: str, row: _Stored, impacts: npt.NDArray[np.uint8], vector: npt.NDArray[np.int8]) -> None:
-        """Add a passage."""
+    def add(
+        self, id_: str, row: _StoredPassage, heads: int, impacts: npt.NDArray[np.uint8], vector: npt.NDArray[np.int8]
+    ) -> None:
+        """Add a passage. heads: the number of terms of its title, which come first."""
         self.terms.hold(row.terms.tolist())
         self.words.hold(row.words.tolist())
         for term, impact in zip(row.terms.tolist(), impacts.tolist(), strict=True):
             self._postings[term, row.slot] = impact
         self.chunks.put(row.slot, vector)
-        values = (row.slot, id_, row.place, row.position, row.terms.tobytes(), row.words.tobytes())
-        self.connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", values)
+        values = (row.slot, id_, row.place, row.position, heads, row.terms.tobytes(), row.words.tobytes())
+        self.connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
-    def link(self, row: _Stored) -> None:
+    def link(self, row: _StoredPassage) -> None:
         """Make a passage and its neighbours know each other."""
         query = "SELECT slot FROM passages WHERE place = ? AND position = ? LIMIT 1"
         for name, back, step in (("before", "after", -1), ("after", "before", 1)):
@@ -227,8 +194,8 @@ def _names(passage: Passage) -> tuple[str, str, str]:
     return (passage.kind, passage.space, passage.group)
 
 
-def _stored(connection: sqlite3.Connection, ids: Iterable[str]) -> Iterator[tuple[str, _Stored]]:
+def _stored(connection: sqlite3.Connection, ids: Iterable[str]) -> Iterator[tuple[str, _StoredPassage]]:
     query = "SELECT id, slot, terms, words, place, position FROM passages WHERE id"
     for id_, slot, terms, words, place, position in select_in(connection, query, ids):
         found = (np.frombuffer(terms, dtype=np.uint32), np.frombuffer(words, dtype=np.uint32))
-        yield id_, _Stored(slot, *found, place, position)
+        yield id_, _StoredPassage(slot, *found, place, position)

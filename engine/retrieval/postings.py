@@ -8,8 +8,6 @@ import numpy.typing as npt
 
 from engine.retrieval.index_file import select_in
 
-POSTING_CHUNK = 4096  # slots whose postings share a row
-
 Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float32]
 

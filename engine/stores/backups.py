@@ -25,7 +25,7 @@ _NAME = re.compile(r"\d{8}T\d{6}Z")
 _FORMAT = "%Y%m%dT%H%M%SZ"
 _FIRST = timedelta(hours=1)
 _STEP_PAGES = 4096  # pages copied between two checks of whether to stop; 16 MiB
-_GENERATIONS_AHEAD = 1_000_000  # more than the number of changes between two backups
+GENERATIONS_AHEAD = 1_000_000  # more than the number of changes between two backups
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def _check_and_advance(temporary: Path, copy: Path) -> None:
     try:
         with closing(connect(temporary)) as connection:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            connection.execute("UPDATE knackbox_generations SET value = value + ?", (_GENERATIONS_AHEAD,))
+            connection.execute("UPDATE knackbox_generations SET value = value + ?", (GENERATIONS_AHEAD,))
             connection.execute("PRAGMA journal_mode=WAL")
     except sqlite3.DatabaseError as error:
         verdict = str(error)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builtin_tools.memory.entries import EntryKind, EntrySource, KnownDocument, NewEntry, SourceKind, Statement
@@ -99,7 +99,8 @@ def test_pages_contain_every_entry_once_newest_first(store: MemoryStore, clock: 
     assert [each.learned for each in seen] == sorted((each.learned for each in seen), reverse=True)
 
 
-@given(st.lists(st.sampled_from(["insert", "close", "remove", "put"]), max_size=30), st.integers(1, 4))
+@settings(max_examples=10)
+@given(st.lists(st.sampled_from(["insert", "close", "remove", "put"]), max_size=12), st.integers(1, 4))
 def test_a_reader_of_changes_ends_with_exactly_the_entries_that_there_are(steps: list[str], limit: int) -> None:
     import tempfile
 

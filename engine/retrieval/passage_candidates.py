@@ -1,0 +1,102 @@
+"""Selects the candidates of a search for passages: the best by words, and the nearest by meaning."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.retrieval.passage_arrays import Columns, Ints, Mask, PassageArrays, cosines
+from engine.retrieval.passage_context import gathered, neighbourhood
+from engine.stores.embedder import Vectors
+
+# Vectors that are compared exactly, after a comparison of one bit for each dimension. In smaller indexes, all are.
+PRESELECTED = 1_000
+_BLOCK = 32
+
+Floats = npt.NDArray[np.float32]
+
+
+def above(figures: npt.NDArray[Any], count: int) -> Ints:
+    """Return the positions of the `count` greatest figures, in order, and of others that are nearly as great.
+
+    At least `count` figures reach the `count`-th greatest of the maxima of all blocks. Not many more do if there are
+    many blocks. The maxima take a tenth of the time of a partition.
+    """
+    blocks = len(figures) // _BLOCK
+    if blocks <= 2 * count:
+        return np.arange(len(figures))
+    rest = figures[blocks * _BLOCK :]
+    maxima = np.append(figures[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1), rest)
+    found: Ints = np.flatnonzero(figures >= np.partition(maxima, len(maxima) - count)[len(maxima) - count])
+    return found
+
+
+def best(slots: Ints, figures: Floats, count: int) -> Ints:
+    """Return the slots with the `count` greatest figures above 0, and all ties with the last one.
+
+    Args:
+        slots: In order.
+        figures: The figure of each slot.
+    """
+    positive = figures > 0
+    slots, figures = slots[positive], figures[positive]
+    if len(slots) <= count:
+        return slots
+    kth = np.partition(figures, len(slots) - count)[len(slots) - count]
+    found: Ints = slots[figures >= kth]
+    return found
+
+
+def by_words(scores: Floats, columns: Columns, allowed: Mask, count: int) -> Ints:
+    """Return the slots with the best BM25 scores, after adding those of the neighbours.
+
+    Args:
+        scores: The scores of all slots and a last value of 0; 0 for those that are not allowed.
+        columns: The columns of all slots.
+        allowed: Which slots may be returned.
+        count: The number of slots.
+    """
+    some = above(scores[:-1], PRESELECTED)
+    slots = neighbourhood(some[scores[some] > 0], columns)
+    slots = slots[allowed[slots]]
+    return best(slots, gathered(scores, slots, columns), count)
+
+
+def preselected(arrays: PassageArrays, vector: Vectors, allowed: Mask, count: int) -> Ints:
+    """Return the slots whose vectors are probably nearest, in order."""
+    if np.count_nonzero(allowed) <= count:
+        return np.flatnonzero(allowed)
+    nearness = arrays.vectors.nearness(vector)
+    nearness *= allowed
+    slots = above(nearness, count)
+    return slots[allowed[slots]]
+
+
+class Meaning:
+    """The cosines of passages to a request, calculated for those that need it."""
+
+    def __init__(self, arrays: PassageArrays, vector: Vectors, allowed: Mask) -> None:
+        self._arrays = arrays
+        self._vector = vector
+        self._allowed = allowed
+        self._known = np.zeros(len(arrays), dtype=np.bool_)
+        self._cosines = np.zeros(len(arrays) + 1, dtype=np.float32)
+
+    def candidates(self, count: int) -> Ints:
+        """Return the `count` nearest passages."""
+        near = preselected(self._arrays, self._vector, self._allowed, max(PRESELECTED, 2 * count))
+        slots = neighbourhood(near, self._arrays.columns)
+        slots = slots[self._allowed[slots]]
+        return best(slots, self.of(slots), count)
+
+    def own(self, slots: Ints) -> Floats:
+        """Return the cosines of these slots."""
+        new = slots[~self._known[slots]]
+        self._cosines[new] = cosines(self._arrays.vectors.rows[new], self._vector) * self._allowed[new]
+        self._known[new] = True
+        return self._cosines[slots]
+
+    def of(self, slots: Ints) -> Floats:
+        """Return the cosines of these slots, with those of their neighbours."""
+        self.own(neighbourhood(slots, self._arrays.columns))
+        return gathered(self._cosines, slots, self._arrays.columns)

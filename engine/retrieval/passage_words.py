@@ -1,0 +1,98 @@
+"""`PassageWords`: compares a request with passages word by word, where words of similar meaning match partly.
+
+This is the comparison of `word_match`, with words that are read from the file of a `PassageIndex` when they are needed.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.retrieval.index_file import select_in
+from engine.retrieval.passage_arrays import Bytes, Ints, unit
+from engine.retrieval.word_match import TINY, word_similarity
+from engine.stores.embedder import Embedder
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWord:
+    """A word of a request: its weight, and the number of its term; -1 if no passage contains it."""
+
+    word: str
+    weight: float
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedWords:
+    """Two numbers from 0 to 1 for each passage.
+
+    Attributes:
+        covered: The share of the request's words that match the passage, weighted by their rarity.
+        titled: Whether a word of its title is in the request.
+    """
+
+    covered: Floats
+    titled: Floats
+
+
+class PassageWords:
+    """Caches the words of an index by number. Not thread-safe; `PassageIndex` holds a lock while it uses it."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._terms = np.zeros(0, dtype=np.int64)  # the number of the term, by number of the word; -1 if not read yet
+        self._vectors: Bytes = np.zeros((0, embedder.dimensions), dtype=np.int8)
+
+    def forget(self) -> None:
+        """Discard everything read from the file."""
+        self._terms, self._vectors = self._terms[:0], self._vectors[:0]
+
+    def match(self, connection: sqlite3.Connection, request: Sequence[RequestWord], slots: Ints) -> MatchedWords:
+        """Compare a request with the passages in these slots, which must be distinct."""
+        covered, titled = np.zeros(len(slots), dtype=np.float32), np.zeros(len(slots), dtype=np.float32)
+        query = "SELECT slot, heads, words FROM passages WHERE slot"
+        rows = {slot: (heads, words) for slot, heads, words in select_in(connection, query, slots.tolist())}
+        found = [rows[slot] for slot in slots.tolist()]
+        numbers = np.frombuffer(b"".join(words for _, words in found), dtype=np.uint32)
+        lengths = np.array([len(words) // numbers.itemsize for _, words in found], dtype=np.int64)
+        if not request or not len(numbers):
+            return MatchedWords(covered, titled)
+        distinct, positions = np.unique(numbers, return_inverse=True)
+        self._read(connection, distinct)
+        similarity = word_similarity(
+            self._embedder.embed([each.word for each in request]), unit(self._vectors[distinct])
+        )
+        terms = self._terms[distinct]
+        equal = np.array([each.term for each in request])[:, np.newaxis] == terms
+        similarity = np.where(equal, np.float32(1), similarity)
+        filled = lengths > 0  # for an empty slice, reduceat returns the element after it
+        starts = (np.cumsum(lengths) - lengths)[filled]
+        weights = np.array([each.weight for each in request], dtype=np.float32)
+        best = np.maximum.reduceat(similarity[:, positions], starts, axis=1)
+        covered[filled] = weights @ best / max(float(weights.sum()), TINY)
+        heads = np.array([heads for heads, _ in found])
+        in_title = np.arange(len(numbers)) - np.repeat(np.cumsum(lengths) - lengths, lengths) < np.repeat(
+            heads, lengths
+        )
+        named = (equal.any(axis=0)[positions] & in_title).astype(np.float32)
+        titled[filled] = np.maximum.reduceat(named, starts)
+        return MatchedWords(covered, titled)
+
+    def _read(self, connection: sqlite3.Connection, numbers: Ints) -> None:
+        """Read those of these words, in order, that have not been read yet."""
+        if len(numbers) and numbers[-1] >= len(self._terms):
+            room = max(1024, int(numbers[-1]) * 5 // 4 + 1)
+            terms, vectors = np.full(room, -1, dtype=np.int64), np.zeros((room, self._vectors.shape[1]), dtype=np.int8)
+            terms[: len(self._terms)], vectors[: len(self._vectors)] = self._terms, self._vectors
+            self._terms, self._vectors = terms, vectors
+        missing = numbers[self._terms[numbers] < 0].tolist()
+        for number, term, vector in select_in(
+            connection, "SELECT number, term, vector FROM words WHERE number", missing
+        ):
+            self._terms[number] = term
+            self._vectors[number] = np.frombuffer(vector, dtype=np.int8)
