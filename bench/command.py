@@ -19,6 +19,7 @@ from bench.admission import thresholds
 from bench.admission.authors import AUTHORS
 from bench.admission.problems import HELP, TESTS
 from bench.boxes import command as boxes
+from bench.documents import command as documents
 from bench.fidelity import run as fidelity
 from bench.growth import command as growth
 from bench.kernels import command as kernels
@@ -158,6 +159,20 @@ def admission_(
         return
     options = admission.AdmissionOptions(rounds, mutants, seed, authors or tuple(AUTHORS), tests or tuple(TESTS))
     _show(ctx, as_json, lambda console: {"admission": admission.bench(folder, options, console)})
+
+
+@app.command("documents")
+def documents_(
+    ctx: typer.Context,
+    *,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="A folder with documents.")] = None,
+    pages: Annotated[int, typer.Option("--pages", min=1, help="Read documents until they have as many pages.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Documents read into a memory in boxes, compared with their parsers alone: pages per second, citations."""
+    if data is None or not documents.documents_in(data):
+        fail(f"{f'{data} has no documents. ' if data else ''}{documents.HELP}", Exit.USAGE)
+    _show(ctx, as_json, lambda console: {"documents": documents.bench(pages, console, data)})
 
 
 @app.command("fidelity")

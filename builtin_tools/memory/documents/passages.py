@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,30 +35,27 @@ class CitedPassage:
 
 def split(document: ExtractedText) -> list[CitedPassage]:
     """Return the passages of a document, in order. A passage crosses neither a heading nor the end of a page."""
-    text, headings = document.text, _distinct(document.headings)
-    bounds = sorted({0, *(heading.start for heading in headings), *document.pages, len(text)})
+    text, titles = document.text, _titles(document.headings)
+    bounds = sorted({0, *titles, *document.pages, len(text)})
     found: list[CitedPassage] = []
+    title = ""
     for begin, end in pairwise(bounds):
-        title = _BETWEEN.join(_path(headings, begin))
+        title = titles.get(begin, title)
         for start, stop in _ranges(text, begin, end):
             page = bisect_right(document.pages, start) if document.pages else 0
             found.append(CitedPassage(start, stop, text[start:stop], page or None, title))
     return found
 
 
-def _distinct(headings: tuple[Heading, ...]) -> list[Heading]:
-    return sorted(set(headings), key=lambda heading: (heading.start, heading.level))
-
-
-def _path(headings: list[Heading], place: int) -> list[str]:
-    """Return the headings that apply at an offset, highest first."""
+def _titles(headings: Iterable[Heading]) -> dict[int, str]:
+    """Return the headings that apply from an offset on, highest first and joined, by the offset."""
+    titles: dict[int, str] = {}
     path: list[Heading] = []
-    for heading in headings:
-        if heading.start > place:
-            break
+    for heading in sorted(headings, key=lambda each: (each.start, each.level)):
         path = [above for above in path if above.level < heading.level]
         path.append(heading)
-    return [heading.text for heading in path]
+        titles[heading.start] = _BETWEEN.join(each.text for each in path)
+    return titles
 
 
 def _ranges(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
