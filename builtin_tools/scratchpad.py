@@ -1,10 +1,12 @@
 """`scratchpad`: short notes of one agent for one user. They are stored in the records, so they survive a restart."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field
-from sqlalchemy import Column, ColumnElement, Connection, MetaData, String, Table, Text, delete, func, select
+from sqlalchemy import Column, ColumnElement, Connection, MetaData, String, Table, Text, delete, func, select, update
 from typing_extensions import TypedDict
 
 from engine.contract.context import CallContext, Clock, Produced
@@ -13,7 +15,7 @@ from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
 from engine.dispatch.refusals import wrong_arguments
 from engine.registry.decorate import tool
-from engine.stores.records import Records
+from engine.stores.records import Records, add_missing_columns
 
 MAX_NOTES = 500
 MAX_KEY = 120
@@ -28,6 +30,7 @@ NOTES = Table(
     Column("key", String(MAX_KEY), primary_key=True),
     Column("value", Text, nullable=False),
     Column("updated", String(40), nullable=False),  # UTC, ISO 8601
+    Column("hidden", String(40), nullable=True),  # when it was hidden; null for a note that is shown
 )
 
 
@@ -54,6 +57,9 @@ class Scratchpad:
     @classmethod
     def open(cls, records: Records, clock: Clock) -> "Scratchpad":
         records.create(SCHEMA)
+        if not records.read_only:
+            with records.begin() as connection:
+                add_missing_columns(connection, NOTES)
         return cls(records, clock)
 
     def set(self, turn: Turn, key: str, value: str) -> bool:
@@ -80,16 +86,30 @@ class Scratchpad:
     def get(self, turn: Turn, key: str) -> str | None:
         with self.records.read() as connection:
             value: str | None = connection.execute(
-                select(NOTES.c.value).where(*owned_by(turn), NOTES.c.key == key)
+                select(NOTES.c.value).where(*shown_to(turn), NOTES.c.key == key)
             ).scalar()
         return value
+
+    def stale(self, turn: Turn, days: float) -> list[str]:
+        """Return the keys of the notes that were not changed for this number of days, sorted."""
+        before = (self.clock.now() - timedelta(days=days)).isoformat(timespec="seconds")
+        wanted = select(NOTES.c.key).where(*shown_to(turn), NOTES.c.updated < before).order_by(NOTES.c.key)
+        with self.records.read() as connection:
+            return list(connection.execute(wanted).scalars())
 
     def list(self, turn: Turn) -> list[NoteRow]:
         """Return the key, the length in characters and the time of every note, sorted by key."""
         wanted = select(NOTES.c.key, func.length(NOTES.c.value).label("characters"), NOTES.c.updated)
         with self.records.read() as connection:
-            rows = connection.execute(wanted.where(*owned_by(turn)).order_by(NOTES.c.key))
+            rows = connection.execute(wanted.where(*shown_to(turn)).order_by(NOTES.c.key))
             return [NoteRow(key=row.key, characters=row.characters, updated=row.updated) for row in rows]
+
+    def hide(self, user: str, agent: str, keys: Collection[str], hidden: bool) -> int:
+        """Hide notes, or show them again, and return how many. A new note with the same key replaces a hidden one."""
+        chosen = [NOTES.c.user == user, NOTES.c.agent == agent, NOTES.c.key.in_(list(keys))]
+        now = self.clock.now().isoformat(timespec="seconds") if hidden else None
+        with self.records.begin() as connection:
+            return connection.execute(update(NOTES).where(*chosen).values(hidden=now)).rowcount
 
     def clear(self, turn: Turn, key: str | None = None) -> int:
         """Remove the note with this key, or all notes if `key` is None. Return how many were removed."""
@@ -102,8 +122,12 @@ def owned_by(turn: Turn) -> list[ColumnElement[bool]]:
     return [NOTES.c.user == turn.user, NOTES.c.agent == turn.agent]
 
 
+def shown_to(turn: Turn) -> list[ColumnElement[bool]]:
+    return [*owned_by(turn), NOTES.c.hidden.is_(None)]
+
+
 def count(connection: Connection, turn: Turn) -> int:
-    return connection.execute(select(func.count()).select_from(NOTES).where(*owned_by(turn))).scalar_one()
+    return connection.execute(select(func.count()).select_from(NOTES).where(*shown_to(turn))).scalar_one()
 
 
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY)]

@@ -1,0 +1,117 @@
+"""`DreamPlan`: steps of consolidation that can be read, applied one by one, and undone (MEM-9).
+
+A plan refers to entries by their ids and holds none of their texts. When anything of an owner is forgotten, the owner's
+plans are deleted, because a step may hold words that a model derived from it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+
+class StepKind(StrEnum):
+    """What a step does.
+
+    Attributes:
+        MERGE: Closes facts that say the same as another, which stays.
+        CLOSE: Closes a fact that a newer one replaces.
+        PROFILE: Adds a repeated fact about the user to the profile.
+        LESSON: Completes a draft of a lesson with a fix that a model proposed.
+        EXPIRE: Hides notes of the scratchpad that were not used for a long time.
+        SUGGEST: Proposes a composed skill for a repeated sequence of calls. It changes nothing.
+    """
+
+    MERGE = "merge"
+    CLOSE = "close"
+    PROFILE = "profile"
+    LESSON = "lesson"
+    EXPIRE = "expire"
+    SUGGEST = "suggest"
+
+
+class StepState(StrEnum):
+    """What became of a step.
+
+    Attributes:
+        STALE: What it was about had changed, so it was not applied.
+    """
+
+    PLANNED = "planned"
+    APPLIED = "applied"
+    UNDONE = "undone"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True)
+class DreamStep:
+    """One step of a plan.
+
+    Attributes:
+        entries: Ids of the entries that it changes.
+        keep: The id of the entry that stays, replaces them or is promoted; "" for none.
+        data: JSON values that belong to the kind, without texts of entries.
+        before: What undoing it needs, as JSON values; empty unless it is applied.
+    """
+
+    kind: StepKind
+    entries: tuple[str, ...] = ()
+    keep: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    state: StepState = StepState.PLANNED
+    before: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DreamPlan:
+    """A plan for one owner.
+
+    Attributes:
+        made: When it was made, in seconds since the epoch.
+        complete: False if time ran out before everything was examined.
+    """
+
+    id: str
+    owner: str
+    made: float
+    steps: tuple[DreamStep, ...] = ()
+    complete: bool = True
+
+    def with_step(self, at: int, step: DreamStep) -> "DreamPlan":
+        """Return the plan with one step replaced."""
+        return replace(self, steps=(*self.steps[:at], step, *self.steps[at + 1 :]))
+
+    def count(self, state: StepState) -> int:
+        return sum(step.state is state for step in self.steps)
+
+
+def steps_text(steps: tuple[DreamStep, ...]) -> str:
+    """Return steps as JSON."""
+    rows = [
+        {
+            "kind": step.kind.value,
+            "entries": step.entries,
+            "keep": step.keep,
+            "data": dict(step.data),
+            "state": step.state.value,
+            "before": dict(step.before),
+        }
+        for step in steps
+    ]
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def steps_of(text: str) -> tuple[DreamStep, ...]:
+    """Return the steps that `steps_text` described."""
+    return tuple(
+        DreamStep(
+            StepKind(row["kind"]),
+            tuple(row["entries"]),
+            row["keep"],
+            row["data"],
+            StepState(row["state"]),
+            row["before"],
+        )
+        for row in json.loads(text)
+    )
