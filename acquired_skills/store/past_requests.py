@@ -16,6 +16,7 @@ from engine.stores.records import Records
 REQUESTS = "skill_requests"
 MOST_KEPT = 32  # requests kept for one skill, for all its versions together
 MOST_CHARACTERS = 500  # characters of one request
+SHORTEST_TEXT = 4  # characters of a text to be forgotten; a shorter one occurs anywhere by chance
 SAME = 0.8  # share of common terms from which a newer request replaces an older one
 
 SCHEMA = MetaData()
@@ -85,6 +86,26 @@ class PastRequests:
                 if not connection.execute(update(_REQUESTS).where(_REQUESTS.c.name == name).values(**values)).rowcount:
                     connection.execute(_REQUESTS.insert().values(name=name, **values))
 
+    def forget_texts(self, texts: Sequence[str]) -> int:
+        """Delete the requests that contain one of these texts, or a long part of one. Return how many were deleted."""
+        wanted = [folded for text in texts if len(folded := _folded(text)) >= SHORTEST_TEXT]
+        if not wanted:
+            return 0
+        with self._records.begin() as connection:
+            rows = connection.execute(select(_REQUESTS)).all()
+            kept = {row.name: _read_with_users(row.requests) for row in rows}
+            after = {
+                name: tuple(each for each in requests if not _contains_any(_folded(each[0]), wanted))
+                for name, requests in kept.items()
+            }
+            differing = {name: requests for name, requests in after.items() if requests != kept[name]}
+            if differing:
+                generation = self._records.bump(REQUESTS, connection)
+                for name, requests in differing.items():
+                    values = {"generation": generation, "requests": json.dumps(requests)}
+                    connection.execute(update(_REQUESTS).where(_REQUESTS.c.name == name).values(**values))
+        return sum(len(kept[name]) - len(requests) for name, requests in differing.items())
+
 
 def forget(connection: Connection, names: Collection[str]) -> None:
     """Delete the requests of these skills, in the connection's transaction."""
@@ -126,6 +147,16 @@ def _chosen(requests: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 def _alike_at(kept: Sequence[tuple[str, frozenset[str]]], two: tuple[int, int]) -> float:
     return _alike(kept[two[0]][1], kept[two[1]][1])
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split()).strip(" .!?")
+
+
+def _contains_any(request: str, texts: Sequence[str]) -> bool:
+    """Return whether a request contains one of the texts, or is itself a long part of one, cut off at its end."""
+    long = len(request) >= MOST_CHARACTERS // 10
+    return any(text in request or (long and request in text) for text in texts)
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> float:

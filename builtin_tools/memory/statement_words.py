@@ -171,7 +171,7 @@ def differences(one: str, other: str) -> str:
 
 def _negated(text: str) -> bool:
     found = re.findall(r"[a-z]+", expanded(text.lower()))
-    return sum(word in _NEGATIONS and word != "longer" for word in found) % 2 == 1
+    return bool(sum(word in _NEGATIONS and word != "longer" for word in found) % 2)
 
 
 def _numbers(text: str) -> list[str]:

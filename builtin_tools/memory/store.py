@@ -48,7 +48,7 @@ class MemoryStore:
         Raises:
             ConfigError: The database is lost, damaged or unusable.
         """
-        return cls(Records.open(f"sqlite:///{path}", contents=CONTENTS), clock)
+        return cls(Records.open(f"sqlite:///{path}", secure_delete=True, contents=CONTENTS), clock)
 
     @contextmanager
     def reading(self) -> Iterator[MemoryView]:
@@ -71,6 +71,10 @@ class MemoryStore:
     def generation(self) -> int:
         """Return the generation of the latest change. Takes microseconds while nothing changes."""
         return self._records.generation(GENERATION)
+
+    def truncate_log(self) -> bool:
+        """Empty the write-ahead log, which contains copies of deleted rows. False if another connection is reading."""
+        return self._records.truncate_log()
 
     def close(self) -> None:
         """Close the database."""

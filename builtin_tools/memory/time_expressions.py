@@ -72,6 +72,7 @@ _WHOLE = re.compile(rf"(?:in\ )?(?P<month>{_M})|(?:in\ )?(?P<year>{_Y})")
 _CLOCK_END = re.compile(rf",? ?({_CLOCK})$")
 _PART_END = re.compile(rf"(?:^|,? )(?:in the )?({_P})$")
 _HOUR = timedelta(hours=1)
+_LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]  # each one takes time to load
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def resolve(text: str, now: datetime, zone: ZoneInfo, prefer: Prefer = "past") -
     resolver = _Resolver(now, zone, prefer)
     if found is not None:
         return resolver.range_of(found, text)
-    parsed = resolver.read(clean, languages=None)
+    parsed = resolver.read(clean, _LANGUAGES)
     return None if parsed is None else resolver.utc(*parsed, text)
 
 
@@ -171,7 +172,7 @@ class _Resolver:
         """Return a range of local times in UTC."""
         return TimeRange(self._to_utc(start), self._to_utc(end), text)
 
-    def read(self, text: str, languages: list[str] | None) -> tuple[datetime, datetime] | None:
+    def read(self, text: str, languages: list[str]) -> tuple[datetime, datetime] | None:
         """Return the local range of a date that dateparser understands."""
         from dateparser.date import DateDataParser  # noqa: PLC0415 -- takes long to import
 

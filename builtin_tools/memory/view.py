@@ -132,6 +132,13 @@ class MemoryView:
             waiting += fresh
         return sorted(found.values(), key=lambda each: (each.begins, each.learned))
 
+    def containing(self, owners: Collection[str], text: str, limit: int) -> list[Entry]:
+        """Return entries that contain a text, whatever the case of its letters, the newest first. Reads every text."""
+        like = ENTRIES.c.text.icontains(text, autoescape=True)
+        query = select(ENTRIES).where(ENTRIES.c.owner.in_(list(owners)), like)
+        rows = self.connection.execute(query.order_by(ENTRIES.c.learned.desc(), ENTRIES.c.id.desc()).limit(limit))
+        return [entry_of(row) for row in rows]
+
     # Owners and spaces.
 
     def spaces(self, owner: str) -> list[str]:
@@ -165,6 +172,12 @@ class MemoryView:
         query = select(DOCUMENTS).where(DOCUMENTS.c.id == document_id, DOCUMENTS.c.owner.in_(list(owners)))
         row = self.connection.execute(query).one_or_none()
         return None if row is None else document_of(row)
+
+    def document_place(self, document_id: str) -> str | None:
+        """Return the title and the path or URL of a document, without reading its text."""
+        query = select(DOCUMENTS.c.title, DOCUMENTS.c.uri).where(DOCUMENTS.c.id == document_id)
+        row = self.connection.execute(query).one_or_none()
+        return None if row is None else f"{row.title} ({row.uri})" if row.title != row.uri else row.uri
 
     def document_at(self, owner: str, space: str, uri: str) -> KnownDocument | None:
         """Return the document that was read from a path or URL; None if there is none."""

@@ -1,12 +1,20 @@
-"""Fixtures for the memory: a store in a real file, with a clock that the test sets."""
+"""Fixtures for the memory: a service on real files, with a clock that the test sets."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from acquired_skills.store.past_requests import PastRequests
+from builtin_tools.memory.erasure import Erasure, Places
+from builtin_tools.memory.indexing import MemoryIndexes
+from builtin_tools.memory.service import MemoryService
 from builtin_tools.memory.store import MemoryStore
+from engine.stores.embedder import WordLlamaEmbedder
+from engine.stores.records import Records
 
 START = datetime(2026, 3, 11, 15, 30, tzinfo=UTC)  # a Wednesday
 
@@ -31,6 +39,43 @@ class SetClock:
         return self.set(self.time + timedelta(**amount))
 
 
+@dataclass(frozen=True)
+class MemoryHome:
+    """An open memory in a home of its own."""
+
+    root: Path
+    store: MemoryStore
+    indexes: MemoryIndexes
+    erasure: Erasure
+    service: MemoryService
+    requests: PastRequests
+    records: Records
+    clock: SetClock
+
+    def close(self) -> None:
+        self.indexes.close()
+        self.store.close()
+        self.records.close()
+
+
+def open_memory(root: Path, clock: SetClock, embedder: WordLlamaEmbedder) -> MemoryHome:
+    """Open the memory of a home without an engine."""
+    root.mkdir(exist_ok=True)
+    store = MemoryStore.open(root / "memory.db", clock)
+    indexes = MemoryIndexes(root / "memory_index", store, lambda: embedder)
+    records = Records.open(f"sqlite:///{root / 'records.db'}")
+    requests = PastRequests(records)
+    places = Places(root, root / "backups", (root / "records.db", root / "memory.db"))
+    erasure = Erasure(store, indexes, places, requests.forget_texts)
+    service = MemoryService(store, indexes, erasure, clock, lambda user: ZoneInfo("Europe/Berlin"))
+    return MemoryHome(root, store, indexes, erasure, service, requests, records, clock)
+
+
+@pytest.fixture(scope="session")
+def embedder() -> WordLlamaEmbedder:
+    return WordLlamaEmbedder()
+
+
 @pytest.fixture
 def clock() -> SetClock:
     return SetClock()
@@ -39,5 +84,12 @@ def clock() -> SetClock:
 @pytest.fixture
 def store(tmp_path: Path, clock: SetClock) -> Iterator[MemoryStore]:
     opened = MemoryStore.open(tmp_path / "memory.db", clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, clock: SetClock, embedder: WordLlamaEmbedder) -> Iterator[MemoryHome]:
+    opened = open_memory(tmp_path / "home", clock, embedder)
     yield opened
     opened.close()

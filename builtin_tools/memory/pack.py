@@ -1,0 +1,120 @@
+"""The pack ``memory`` of the group ``knackbox.tool_sources``: the tools, service and port of the memory."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import tzlocal
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from acquired_skills.store.past_requests import PastRequests
+from builtin_tools.memory.erasure import Erasure, Places
+from builtin_tools.memory.indexing import MemoryIndexes
+from builtin_tools.memory.knowledge_base import knowledge_base
+from builtin_tools.memory.recall_tool import recall
+from builtin_tools.memory.service import MemoryService
+from builtin_tools.memory.store import MemoryStore
+from engine.app.services import Services
+from engine.contract.failure import ConfigError
+from engine.contract.pack import Pack
+from engine.contract.ports import Ports
+from engine.registry.static import StaticSource
+from engine.stores.locks import StoreBusy
+
+NAME = "memory"  # the name of the entry point and therefore of the configuration table
+TOOLS = (knowledge_base, recall)
+
+log = logging.getLogger(__name__)
+
+
+class MemorySettings(BaseModel):
+    """The table `[packs.memory]` of the configuration.
+
+    Attributes:
+        time_zone: The time zone of users without an entry in `time_zones`, such as ``"Europe/Berlin"``; "" for that of
+            the machine.
+        time_zones: The time zones of users, by name.
+        forget_in_backups: Whether what is forgotten is removed from the backups, too.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time_zone: str = ""
+    time_zones: dict[str, str] = {}
+    forget_in_backups: bool = True
+
+    @field_validator("time_zone", "time_zones")
+    @classmethod
+    def _known(cls, given: str | dict[str, str]) -> str | dict[str, str]:
+        for name in [given] if isinstance(given, str) else given.values():
+            if name:
+                try:
+                    ZoneInfo(name)
+                except (ZoneInfoNotFoundError, ValueError, OSError):
+                    raise ValueError(f"{name!r} is not a time zone; write it like Europe/Berlin") from None
+        return given
+
+
+async def open_pack(services: Services) -> Pack:
+    """Open the pack.
+
+    Raises:
+        ConfigError: `[packs.memory]` is invalid, or the database cannot be used.
+    """
+    service = await asyncio.to_thread(open_service, services)
+    return Pack(
+        sources=(StaticSource(NAME, TOOLS),),
+        provides={MemoryService: service},
+        aclose=service.aclose,
+        ports=Ports(memory_system=service.port),
+    )
+
+
+def open_service(services: Services) -> MemoryService:
+    """Open the memory of a home. Blocks."""
+    settings = settings_from(services.settings.packs.get(NAME, {}))
+    home = services.home
+    store = MemoryStore.open(home.memory, services.clock)
+    indexes = MemoryIndexes(home.memory_indexes, store, services.embedder)
+    workspace = services.settings.workspace
+    outside = (workspace,) if workspace is not None and home.root not in workspace.absolute().parents else ()
+    places = Places(home.root, home.backups, (home.records, home.events, home.memory), outside)
+    erasure = Erasure(
+        store, indexes, places, PastRequests(services.records).forget_texts, in_backups=settings.forget_in_backups
+    )
+    with store.reading() as memory:
+        unfinished = bool(memory.pending_removals())
+    if unfinished:
+        try:
+            erasure.finish()
+        except StoreBusy as error:
+            log.warning("Copies of forgotten entries are still to be erased; this is tried again: %s", error)
+    return MemoryService(store, indexes, erasure, services.clock, zones(settings))
+
+
+def zones(settings: MemorySettings) -> Callable[[str], ZoneInfo]:
+    """Return a function that returns the time zone of a user."""
+    default = ZoneInfo(settings.time_zone) if settings.time_zone else local_zone()
+    known = {user: ZoneInfo(name) for user, name in settings.time_zones.items()}
+    return lambda user: known.get(user, default)
+
+
+def local_zone() -> ZoneInfo:
+    """Return the time zone of the machine; UTC if it is not known."""
+    try:
+        return ZoneInfo(tzlocal.get_localzone_name())
+    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+        return ZoneInfo("UTC")
+
+
+def settings_from(table: object) -> MemorySettings:
+    try:
+        return MemorySettings.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"[packs.{NAME}] {field}: {first['msg']}, not {str(first['input'])[:80]!r}. Correct or remove it. Known "
+            f"settings: {', '.join(MemorySettings.model_fields)}."
+        ) from error

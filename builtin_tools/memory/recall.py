@@ -1,0 +1,281 @@
+"""`Recaller`: searches everything that a turn may read, and says when nothing fits.
+
+A hit comes with its source, the times in which it holds, the facts that it may contradict, and, for documents, the
+passages around it. Facts that no longer hold are left out unless a time in the past is asked for.
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from builtin_tools.memory.entries import Entry, EntryKind, OpenPair
+from builtin_tools.memory.indexing import MemoryIndexes
+from builtin_tools.memory.reading import TIMES
+from builtin_tools.memory.scope import MemoryScope
+from builtin_tools.memory.statement_words import words
+from builtin_tools.memory.store import MemoryStore
+from builtin_tools.memory.time_expressions import TimeRange, find_ranges, resolve
+from builtin_tools.memory.view import EntrySelection
+from engine.contract.context import Clock
+from engine.dispatch.refusals import wrong_arguments
+from engine.retrieval.passage import FoundPassage, PassageFilter
+
+FITS = 0.3  # the least probability that an entry answers the request
+MOST_RESULTS = 50
+_MENTIONING = 200  # the results among which those are searched that mention a time
+_ABOUT_TIME = frozenset(
+    words(
+        "a about all an and any anything did do does everything for from happen happened happening have i is it know "
+        "learn learned me my new note noted of on our remember remembered said say show something talk talked tell "
+        "that the there thing things told was we were what when which who you"
+    )
+)
+
+Owned = Mapping[str, tuple[str, ...]]  # owner -> spaces
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """What is asked of the memory.
+
+    Attributes:
+        text: The request; "" for the newest entries.
+        kinds: Which kinds; None for all.
+        spaces: Names or globs of spaces; None for all that the turn may read.
+        document: The id of a document; None for all.
+        when: A time expression or ISO 8601: when it was learned, or which time it mentions; "" for any time.
+        as_of: The same: the time at which a fact must hold; "" for now, or for any time if `when` is given.
+        history: Also return facts that no longer hold.
+        limit: The most hits.
+        around: How many passages before and after a passage of a document to return.
+    """
+
+    text: str
+    kinds: Collection[EntryKind] | None = None
+    spaces: Sequence[str] | None = None
+    document: str | None = None
+    when: str = ""
+    as_of: str = ""
+    history: bool = False
+    limit: int = 8
+    around: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecallHit:
+    """An entry that was found.
+
+    Attributes:
+        score: Orders the hits of one request; 0 for an entry that was listed by time.
+        fit: The probability that it answers the request; 1 for an entry that was listed by time.
+        holds: Whether it holds at the time that was asked for.
+        document: The title and the path or URL of its document; "" for others.
+        contradicts: Entries that it may contradict.
+        around: The passages before and after it, in order.
+    """
+
+    entry: Entry
+    score: float
+    fit: float
+    holds: bool
+    document: str = ""
+    contradicts: tuple[Entry, ...] = ()
+    around: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecallResult:
+    """The answer to a request.
+
+    Attributes:
+        hits: The best first.
+        range: The range of time to which the hits are limited; None for no limit.
+        as_of: The time at which the hits hold; None for any time.
+        note: What a reader must know, such as that nothing fits; "" for nothing.
+    """
+
+    hits: tuple[RecallHit, ...]
+    range: TimeRange | None = None
+    as_of: datetime | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is searched for, after the times of a request were read.
+
+    Attributes:
+        text: The request without the time that it names.
+    """
+
+    request: RecallRequest
+    text: str
+    span: TimeRange | None
+    as_of: datetime | None
+
+    @property
+    def limit(self) -> int:
+        return max(1, min(self.request.limit, MOST_RESULTS))
+
+    def bounds(self) -> tuple[float | None, float | None]:
+        return (None, None) if self.span is None else (_seconds(self.span.start), _seconds(self.span.end))
+
+
+class Recaller:
+    """Answers requests from the store and the indexes. Every method blocks."""
+
+    def __init__(
+        self, store: MemoryStore, indexes: MemoryIndexes, clock: Clock, zone_of: Callable[[str], ZoneInfo]
+    ) -> None:
+        """Create a recaller.
+
+        Args:
+            zone_of: Returns the time zone of a user.
+        """
+        self._store = store
+        self._indexes = indexes
+        self._clock = clock
+        self._zone_of = zone_of
+
+    def recall(self, scope: MemoryScope, request: RecallRequest) -> RecallResult:
+        """Answer a request from what the scope may read.
+
+        Raises:
+            ToolFailure: A time expression is not understood (DIAGNOSTIC).
+        """
+        now, zone = self._clock.now(), self._zone_of(scope.user)
+        with self._store.reading() as memory:
+            owned = scope.readable(memory, request.spaces)
+        if not owned:
+            return RecallResult((), note="The memory is empty.")
+        span = self._range(request.when, now, zone) if request.when else None
+        implied, text = (None, request.text) if span is not None else _implied(request.text, now, zone)
+        as_of = self._as_of(request, now, zone, timeless=(span or implied) is not None)
+        note = ""
+        found = self._found(owned, _Search(request, text, span or implied, as_of))
+        if not found and implied is not None:
+            as_of = self._as_of(request, now, zone, timeless=False)
+            found = self._found(owned, _Search(request, request.text, None, as_of))
+            note = f"Nothing is from {implied.text!r}. These are from any time." if found else ""
+            implied = None
+        hits = self._hits(owned, found, as_of or now, request.around)
+        if not hits:
+            note = "Nothing in the memory fits."
+        return RecallResult(tuple(hits), span or implied, as_of, note)
+
+    def _range(self, text: str, now: datetime, zone: ZoneInfo) -> TimeRange:
+        found = resolve(text, now, zone)
+        if found is None:
+            raise wrong_arguments(
+                f"The time {text[:100]!r} is not understood. Use an expression such as `yesterday morning`, `last "
+                "week`, `since Monday`, `in March 2024`, or ISO 8601."
+            )
+        return found
+
+    def _as_of(self, request: RecallRequest, now: datetime, zone: ZoneInfo, *, timeless: bool) -> datetime | None:
+        if request.history:
+            return None
+        if not request.as_of:
+            return None if timeless else now
+        span = self._range(request.as_of, now, zone)
+        exact = re.search(r"\dT\d|\d:\d", request.as_of) is not None
+        if exact and span.start is not None:
+            return span.start
+        if span.contains(now) or span.end is None:
+            return now
+        return datetime.fromtimestamp(span.end.timestamp() - 1, UTC)  # the last second of the day, month or year
+
+    def _found(self, owned: Owned, search: _Search) -> list[FoundPassage]:
+        """Return the ids of what fits, the best first."""
+        if not search.text.strip():
+            return self._listed(owned, search)
+        every = [self._search(owner, spaces, search) for owner, spaces in owned.items()]
+        merged = heapq.merge(*every, key=lambda one: -one.fit) if len(every) > 1 else every[0]
+        return [one for one in merged if one.fit >= FITS][: search.limit]
+
+    def _search(self, owner: str, spaces: tuple[str, ...], search: _Search) -> list[FoundPassage]:
+        """Search the entries of one owner. In a range of time are entries learned then and entries that mention it."""
+        request, (since, until) = search.request, search.bounds()
+        anywhen = PassageFilter(
+            kinds=None if request.kinds is None else [kind.value for kind in request.kinds],
+            spaces=spaces,
+            groups=None if request.document is None else [request.document],
+            as_of=_seconds(search.as_of),
+        )
+        if search.span is None:
+            return self._indexes.search(owner, search.text, search.limit, anywhen)
+        found = self._indexes.search(owner, search.text, search.limit, replace(anywhen, since=since, until=until))
+        others = self._indexes.search(owner, search.text, _MENTIONING, anywhen)
+        known = {one.id for one in found}
+        with self._store.reading() as memory:
+            entries = memory.get([owner], [one.id for one in others if one.id not in known])
+        found += [one for one in others if one.id in entries and _mentions(entries[one.id], since, until)]
+        return sorted(found, key=lambda one: -one.fit)
+
+    def _listed(self, owned: Owned, search: _Search) -> list[FoundPassage]:
+        """Return the newest entries."""
+        request, (since, until) = search.request, search.bounds()
+        names = [space for spaces in owned.values() for space in spaces]
+        chosen = EntrySelection(request.kinds, names, request.document, _seconds(search.as_of), since, until)
+        with self._store.reading() as memory:
+            return [FoundPassage(each.id, 0.0, 1.0) for each in memory.entries(list(owned), chosen, limit=search.limit)]
+
+    def _hits(self, owned: Owned, found: Sequence[FoundPassage], at: datetime, around: int) -> list[RecallHit]:
+        """Return the entries that were found. One that was removed in the meantime is left out."""
+        owners = list(owned)
+        with self._store.reading() as memory:
+            entries = memory.get(owners, [one.id for one in found])
+            pairs = memory.open_pairs(owners, list(entries))
+            rivals = memory.get(owners, {each for pair in pairs for each in (pair.older, pair.newer)})
+            hits = []
+            for one in found:
+                entry = entries.get(one.id)
+                if entry is None or entry.space not in owned.get(entry.owner, ()):
+                    continue
+                others = [rivals[each] for each in _partners(entry, pairs) if each in rivals]
+                near: list[Entry] = []
+                if around and entry.document:
+                    near = memory.passages(entry.document, entry.position - around, entry.position + around)
+                hits.append(
+                    RecallHit(
+                        entry,
+                        one.score,
+                        one.fit,
+                        entry.holds_at(at.timestamp()),
+                        (memory.document_place(entry.document) or "") if entry.document else "",
+                        tuple(each for each in others if each.space in owned.get(each.owner, ())),
+                        tuple(each for each in near if each.id != entry.id),
+                    )
+                )
+            return hits
+
+
+def _implied(text: str, now: datetime, zone: ZoneInfo) -> tuple[TimeRange | None, str]:
+    """Return the time that a request names, and the rest of it; "" for the rest if it asks for nothing else."""
+    spans = [each for each in find_ranges(text, now, zone) if each.text.lower() not in ("today", "now")]
+    if not spans:
+        return None, text
+    rest = text.replace(spans[0].text, " ")
+    words = set(re.findall(r"\w+", rest.lower()))
+    return spans[0], "" if words <= _ABOUT_TIME else rest
+
+
+def _partners(entry: Entry, pairs: Sequence[OpenPair]) -> list[str]:
+    """Return the ids of the entries with which this one forms open pairs."""
+    both = [each for pair in pairs if entry.id in (pair.older, pair.newer) for each in (pair.older, pair.newer)]
+    return [each for each in both if each != entry.id]
+
+
+def _mentions(entry: Entry, since: float | None, until: float | None) -> bool:
+    """Return whether a time that the text of an entry mentions overlaps a range."""
+    for start, end in entry.data.get(TIMES, ()):
+        if (end is None or since is None or end > since) and (start is None or until is None or start < until):
+            return True
+    return False
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
