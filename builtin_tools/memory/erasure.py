@@ -69,18 +69,21 @@ class Erasure:
         places: Places,
         forget_requests: Callable[[Sequence[str]], int],
         *,
+        forget_plans: Callable[[str], None],
         in_backups: bool = True,
     ) -> None:
         """Create the object.
 
         Args:
             forget_requests: Deletes learned requests that contain one of the texts, and returns how many.
+            forget_plans: Deletes the plans of consolidation of an owner, which may contain words of entries.
             in_backups: Whether the rows are removed from the backups, too.
         """
         self._store = store
         self._indexes = indexes
         self._places = places
         self._forget_requests = forget_requests
+        self._forget_plans = forget_plans
         self._in_backups = in_backups
 
     def erase(
@@ -101,6 +104,8 @@ class Erasure:
                 for document in documents:
                     every |= {passage.id: passage for passage in memory.remove_document(document.id)}
                 memory.remove([entry for entry in every.values() if memory.one([entry.owner], entry.id) is not None])
+            for owner in owners:
+                self._forget_plans(owner)
             for index in indexes:
                 index.erase()
         self.finish()
@@ -191,6 +196,8 @@ def _erase_rows(copy: Path, ids: Sequence[str]) -> None:
                 "AND NOT EXISTS (SELECT 1 FROM memory_entries WHERE document = memory_documents.id)",
                 documents,
             )
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_plans'").fetchone():
+            connection.execute("DELETE FROM memory_plans")
         connection.execute("COMMIT")
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -9,12 +9,20 @@ import tzlocal
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from acquired_skills.store.past_requests import PastRequests
+from builtin_tools.memory.dream.dream_mode import dream_mode
+from builtin_tools.memory.dream.dreaming import Dreaming
 from builtin_tools.memory.erasure import Erasure, Places
 from builtin_tools.memory.indexing import MemoryIndexes
 from builtin_tools.memory.knowledge_base import knowledge_base
+from builtin_tools.memory.lessons.learn_skill import learn_skill
+from builtin_tools.memory.lessons.lesson_book import LessonBook
+from builtin_tools.memory.lessons.list_lessons import list_lessons
+from builtin_tools.memory.parts import MemoryParts
+from builtin_tools.memory.profile import Profile
 from builtin_tools.memory.recall_tool import recall
 from builtin_tools.memory.service import MemoryService
 from builtin_tools.memory.store import MemoryStore
+from builtin_tools.memory.update_profile import update_profile
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
@@ -23,7 +31,7 @@ from engine.registry.static import StaticSource
 from engine.stores.locks import StoreBusy
 
 NAME = "memory"  # the name of the entry point and therefore of the configuration table
-TOOLS = (knowledge_base, recall)
+TOOLS = (knowledge_base, recall, learn_skill, list_lessons, update_profile, dream_mode)
 
 log = logging.getLogger(__name__)
 
@@ -62,16 +70,18 @@ async def open_pack(services: Services) -> Pack:
     Raises:
         ConfigError: `[packs.memory]` is invalid, or the database cannot be used.
     """
-    service = await asyncio.to_thread(open_service, services)
+    service, parts = await asyncio.to_thread(open_memory, services)
     return Pack(
         sources=(StaticSource(NAME, TOOLS),),
-        provides={MemoryService: service},
+        provides={MemoryService: service, LessonBook: parts.book, Profile: parts.profile, Dreaming: parts.dreaming},
         aclose=service.aclose,
         ports=Ports(memory_system=service.port),
+        blocks=(parts.profile_block, parts.lessons),
+        observers=(parts.lessons,),
     )
 
 
-def open_service(services: Services) -> MemoryService:
+def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
     """Open the memory of a home. Blocks."""
     settings = settings_from(services.settings.packs.get(NAME, {}))
     home = services.home
@@ -80,8 +90,14 @@ def open_service(services: Services) -> MemoryService:
     workspace = services.settings.workspace
     outside = (workspace,) if workspace is not None and home.root not in workspace.absolute().parents else ()
     places = Places(home.root, home.backups, (home.records, home.events, home.memory), outside)
+    parts = MemoryParts.open(services, store, indexes)
     erasure = Erasure(
-        store, indexes, places, PastRequests(services.records).forget_texts, in_backups=settings.forget_in_backups
+        store,
+        indexes,
+        places,
+        PastRequests(services.records).forget_texts,
+        forget_plans=parts.plans.forget,
+        in_backups=settings.forget_in_backups,
     )
     with store.reading() as memory:
         unfinished = bool(memory.pending_removals())
@@ -90,7 +106,8 @@ def open_service(services: Services) -> MemoryService:
             erasure.finish()
         except StoreBusy as error:
             log.warning("Copies of forgotten entries are still to be erased; this is tried again: %s", error)
-    return MemoryService(store, indexes, erasure, services.clock, zones(settings))
+    service = MemoryService(store, indexes, erasure, services.clock, zones(settings), documents=parts.documents)
+    return service, parts
 
 
 def zones(settings: MemorySettings) -> Callable[[str], ZoneInfo]:

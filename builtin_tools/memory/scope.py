@@ -27,6 +27,11 @@ def owner_of_user(user: str) -> str:
     return _USER + user
 
 
+def user_of(owner: str) -> str:
+    """Return the user whose personal spaces an owner stands for; "" for a shared space."""
+    return owner.removeprefix(_USER) if owner.startswith(_USER) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
     """The memories of one turn.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import MetaData
+
 from builtin_tools.memory.changes import MemoryChange
 from builtin_tools.memory.tables import ID, SCHEMA
 from builtin_tools.memory.view import MemoryView
@@ -49,6 +51,10 @@ class MemoryStore:
             ConfigError: The database is lost, damaged or unusable.
         """
         return cls(Records.open(f"sqlite:///{path}", secure_delete=True, contents=CONTENTS), clock)
+
+    def create(self, metadata: MetaData) -> None:
+        """Create missing tables, which a part of the memory keeps in the same database."""
+        self._records.create(metadata)
 
     @contextmanager
     def reading(self) -> Iterator[MemoryView]:

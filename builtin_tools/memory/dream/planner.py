@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from builtin_tools.memory.contradictions import REPEATS
-from builtin_tools.memory.dream.near_duplicates import NearDuplicates
 from builtin_tools.memory.dream.plan import DreamStep, StepKind
 from builtin_tools.memory.entries import Entry, EntryKind
 from builtin_tools.memory.lessons.lesson import Lesson
@@ -12,6 +12,9 @@ from builtin_tools.memory.lessons.lesson_book import LESSONS, LessonBook
 from builtin_tools.memory.profile import ProfileError, ProfileItem, checked_key
 from builtin_tools.memory.store import MemoryStore
 from builtin_tools.memory.view import EntrySelection
+
+if TYPE_CHECKING:
+    from builtin_tools.memory.dream.near_duplicates import NearDuplicates
 
 SAID_OFTEN = 3  # a fact about the user that was said as often belongs in the profile
 _CANDIDATES = 12  # similar facts that are compared with each fact
@@ -41,7 +44,7 @@ class DreamPlanner:
     """Applies the rules. Every method blocks."""
 
     def __init__(
-        self, store: MemoryStore, book: LessonBook, compare: Callable[[], NearDuplicates], neighbours: Neighbours
+        self, store: MemoryStore, book: LessonBook, compare: "Callable[[], NearDuplicates]", neighbours: Neighbours
     ) -> None:
         self._store = store
         self._book = book
