@@ -29,7 +29,7 @@ class MemoryEntry:
 
 
 class MemorySystem(Protocol):
-    """Long-term memory as seen by one call: memories of the turn's user, in the spaces that its agent may see."""
+    """Long-term memory as one call can access it: the turn's user's memories, in the spaces that the agent may see."""
 
     async def recall(self, query: str, limit: int = 8) -> Sequence[MemoryEntry]:
         """Return the memories most similar to the query, best first."""
@@ -40,7 +40,7 @@ class MemorySystem(Protocol):
         ...
 
     async def forget(self, memory_id: str, space: str) -> bool:
-        """Delete a memory of a space. False if there is none with this id."""
+        """Delete a memory of a space. Return False if the space has none with this id."""
         ...
 
 
@@ -86,7 +86,7 @@ class Scheduler(Protocol):
         ...
 
     async def cancel(self, task_id: str) -> bool:
-        """Cancel a task. False if the user has none with this id."""
+        """Cancel a task. Return False if the user has none with this id."""
         ...
 
     async def tasks(self) -> Sequence[ScheduledTask]:
@@ -96,9 +96,9 @@ class Scheduler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Factories of the ports for a turn; None for a port that is not implemented.
+    """Functions that create the ports for a turn; None for a port that is not implemented.
 
-    They are called for every call, in the event loop, and must return within microseconds.
+    They run in the event loop, once per call, and must return within microseconds.
     """
 
     memory_system: Callable[[Turn], MemorySystem] | None = None

@@ -9,7 +9,7 @@ from engine.contract.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The message behind a call, for tools and the evaluation gate (TAG-3, ACCESS-7). Provided by the host.
+    """The message that led to a call, for tools and the evaluation gate (TAG-3, ACCESS-7). Provided by the host.
 
     Attributes:
         raw_arg: The text after the prefix of a tag.
@@ -30,10 +30,10 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as requested by a model or a person.
+    """A request to run a tool, from a model or a person.
 
     Attributes:
-        context: The message behind it, if the host provides it.
+        context: The message that led to the call, if the host provides it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Strict JSON: every value that is read can be written, and every text that is written can be read by any JSON parser.
+"""Strict JSON: whatever is read can be written again, and whatever is written can be read by any JSON parser.
 
 Python's `json` accepts `NaN`, turns `1e999` into infinity, keeps the last of duplicate keys, and accepts lone
 surrogates. Its writer then produces text that other parsers reject, so a single number could make a file unreadable.
@@ -66,7 +66,7 @@ def write_json(value: Any) -> str:
 
 
 def too_deep(value: Any, levels: int = DEEPEST) -> bool:
-    """Whether lists and objects are nested deeper than `levels`. Does not recurse."""
+    """Whether lists and objects are nested deeper than `levels`. Not recursive, so it is safe for any depth."""
     level = [value]
     for _ in range(levels):
         level = [

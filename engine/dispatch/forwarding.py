@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from engine.contract.context import CallContext, HearsOutput
+from engine.contract.context import CallContext, OutputListener
 from engine.contract.events import StreamName
 
 # The most reports that are queued for the event loop. If a tool reports faster, the oldest are dropped, so that it
@@ -28,7 +28,7 @@ class FromThread:
 
     def __init__(self, listener: Callable[..., None]) -> None:
         self._listener = listener
-        self._output = listener.output if isinstance(listener, HearsOutput) else None
+        self._output = listener.output if isinstance(listener, OutputListener) else None
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Callable[[], None]] = deque(maxlen=MOST_WAITING)
         self._scheduled = False
@@ -62,7 +62,7 @@ class Pieces:
 
     def __init__(self, ctx: CallContext) -> None:
         self._progress = ctx.progress
-        self._output = ctx.progress.output if isinstance(ctx.progress, HearsOutput) else None
+        self._output = ctx.progress.output if isinstance(ctx.progress, OutputListener) else None
         self._reported = 0
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
 

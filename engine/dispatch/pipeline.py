@@ -310,8 +310,8 @@ class Pipeline:
 
 
 def _result_was_lost(inflight: InFlightCall) -> None:
-    """Run the callbacks that the tool registered for a lost result (`CallContext.if_unheard`), once."""
-    callbacks = inflight.ctx.if_unheard if inflight.ctx is not None else []
+    """Run the callbacks that the tool registered for a lost result (`CallContext.on_undelivered`), once."""
+    callbacks = inflight.ctx.on_undelivered if inflight.ctx is not None else []
     while callbacks:
         callback = callbacks.pop(0)
         try:

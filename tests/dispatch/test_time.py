@@ -428,7 +428,7 @@ async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_pa
     @tool(timeout_s=5)
     async def telling(ctx: CallContext, cancelled: bool) -> str:
         """Say something once."""
-        ctx.if_unheard.append(lambda: log.append("unheard"))
+        ctx.on_undelivered.append(lambda: log.append("undelivered"))
         if cancelled:
             asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
         return "x" * 100_000  # too long for the model: it is written to a file when the tool is done already
@@ -438,7 +438,7 @@ async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_pa
         assert log == []
         with pytest.raises(asyncio.CancelledError):
             await asyncio.create_task(h.call("telling", cancelled=True))
-        assert log == ["unheard"]
+        assert log == ["undelivered"]
 
 
 async def test_a_tool_learns_once_that_its_result_was_lost_while_the_failure_was_recorded(tmp_path):
@@ -455,13 +455,13 @@ async def test_a_tool_learns_once_that_its_result_was_lost_while_the_failure_was
     @tool(timeout_s=5)
     async def failing(ctx: CallContext) -> str:
         """Fail."""
-        ctx.if_unheard.append(lambda: log.append("unheard"))
+        ctx.on_undelivered.append(lambda: log.append("undelivered"))
         raise ToolFailure("no")
 
     async with open_pipeline(tmp_path, [failing], recorder=CancellingRecorder()) as h:
         with pytest.raises(asyncio.CancelledError):
             await asyncio.create_task(h.call("failing"))
-    assert log == ["unheard"]
+    assert log == ["undelivered"]
 
 
 _STOPPED = """
