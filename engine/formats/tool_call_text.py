@@ -1,6 +1,6 @@
-"""Parses ``<tool_call>{"name": …, "args": …}</tool_call>``, as written by models that lack native tool calls.
+"""Parses ``<tool_call>{"name": …, "args": …}</tool_call>``, which models without native tool calls write.
 
-Invalid calls are kept and answered, so that the model can correct them; nothing is guessed or dropped.
+Invalid calls are neither guessed at nor dropped. They are answered with an error, so that the model can correct them.
 """
 
 import json
@@ -34,8 +34,8 @@ class ParsedText:
     """A parsed text.
 
     Attributes:
-        calls: In order, including invalid ones.
-        display: The text without them.
+        calls: The calls in order, including invalid ones.
+        display: The text without the calls.
     """
 
     calls: tuple[TextCall, ...]
@@ -57,7 +57,7 @@ def parse_tool_calls(text: str) -> ParsedText:
 
 
 def answer_to(call: TextCall) -> str:
-    """Return the answer to an invalid call."""
+    """Return the error message with which the model is answered after an invalid call."""
     given = call.text if len(call.text) <= _SHOWN else f"{call.text[:_SHOWN]}…"
     return f"This tool call is invalid, and nothing was run: {call.problem}. Given: {given}\nWrite it as: {RIGHT_FORM}"
 
