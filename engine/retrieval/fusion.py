@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-DENSE_WEIGHT = 0.5  # weight of the vectors in the selection of candidates; the next four weights order them
-WORDS, MEANING, COVERED, MEANT = 0.25, 0.25, 0.30, 0.20
+DENSE_WEIGHT = 0.5  # weight of the vectors in the selection of candidates
+WORDS, MEANING, COVERED, MEANT = 0.25, 0.25, 0.30, 0.20  # weights of the four figures by which candidates are ordered
 CLAUSE = 0.5  # weight of the clause that a candidate matches best; the whole request has the remaining weight
 
 Floats = npt.NDArray[np.float32]
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float32]
 def fuse(
     sparse: Mapping[str, float], dense: Mapping[str, float], dense_weight: float = DENSE_WEIGHT
 ) -> dict[str, float]:
-    """Return a score from 0 to 1 for every id in either list. If one list is empty, only the other one counts.
+    """Combine two lists of scores into one score from 0 to 1 per id. If one list is empty, only the other one counts.
 
     Args:
         sparse: BM25 scores, above 0. An id that is missing here did not match and counts as 0.

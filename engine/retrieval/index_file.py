@@ -18,7 +18,7 @@ _VALUES_AT_ONCE = 500  # the most values in one query
 POSTING_CHUNK = 4096  # slots whose postings share a row
 _UNUSABLE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_CODE = 0xFF  # SQLite's extended result codes keep the primary one in the low byte
+_CODE = 0xFF  # the low byte of SQLite's extended result code is the primary result code
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -44,12 +44,12 @@ class IndexFile:
     """The SQLite file of an index. Not thread-safe; `StoredIndex` holds a lock while it uses it."""
 
     def __init__(self, path: Path, made_for: str) -> None:
-        """Create the object; the file is opened at its first use.
+        """Create the object. The file is opened at the first use.
 
         Args:
             path: The file.
-            made_for: What the content depends on, such as the embedder. A file made for anything else is
-                replaced.
+            made_for: Identifies what the content depends on, such as the embedder. A file that was made for something
+                else is replaced.
         """
         self._path = path
         self._made_for = f"{FORMAT}:{made_for}"
@@ -64,7 +64,7 @@ class IndexFile:
             The connection, and whether it was reopened, for instance because the file was replaced.
 
         Raises:
-            ConfigError: The file can neither be used nor replaced, or it was found to be damaged and was replaced.
+            ConfigError: The file can neither be used nor replaced; or it was damaged and has been replaced.
         """
         connection, fresh = self._opened()
         try:

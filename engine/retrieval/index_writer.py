@@ -1,4 +1,4 @@
-"""`IndexWriter`: writes any number of documents to the file of a `StoredIndex` in one transaction."""
+"""`IndexWriter`: adds documents to the file of a `StoredIndex`, and removes them, many in one transaction."""
 
 import hashlib
 import sqlite3
@@ -45,7 +45,7 @@ class _Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """A document as it is stored."""
+    """A document, prepared for storage."""
 
     document: Document
     impacts: Mapping[str, float]
@@ -124,7 +124,7 @@ class IndexWriter:
     def _remove(
         self, connection: sqlite3.Connection, ids: Iterable[str], changes: _Changes
     ) -> dict[str, tuple[int | None, list[int]]]:
-        """Remove the postings of these documents. Returns their slots and the positions of their vectors, by id."""
+        """Remove the postings of these documents, and return their slots and the positions of their vectors by id."""
         known: dict[str, tuple[int | None, list[int]]] = {}
         query = "SELECT id, slot, terms, vectors FROM documents WHERE id"
         for id_, slot, terms, vectors in select_in(connection, query, ids):
@@ -179,7 +179,7 @@ class IndexWriter:
 
 
 class _VectorPositions:
-    """Assigns positions to vectors: first those of the vectors that they replace, then new ones at the end."""
+    """Assigns positions to vectors. The positions of replaced vectors are used first, then new ones at the end."""
 
     def __init__(
         self, connection: sqlite3.Connection, dimensions: int, chunks: dict[int, tuple[Ints, Vectors]]
@@ -193,7 +193,9 @@ class _VectorPositions:
         """Store a vector and return its position.
 
         Args:
-            old: Reusable positions; one that is reused is removed.
+            slot: The slot of the document that owns the vector.
+            vector: The vector.
+            old: Positions that may be reused. If one is used, it is removed from this list.
         """
         if old:
             number = old.pop()

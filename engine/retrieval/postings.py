@@ -30,7 +30,7 @@ def postings_of(connection: sqlite3.Connection, terms: Iterable[int]) -> dict[in
 
 
 def bm25_scores(postings: Mapping[int, Sequence[tuple[Ints, Floats]]], weights: Mapping[int, float]) -> Floats:
-    """Return an array of BM25 scores, indexed by slot. It ends with the last slot that contains one of the terms."""
+    """Return an array of BM25 scores, indexed by slot. It ends at the last document that contains one of the terms."""
     chunks = [
         (slots, impacts * np.float32(weights[term])) for term in weights for slots, impacts in postings.get(term, ())
     ]

@@ -14,8 +14,8 @@ class Ranked:
 
     Attributes:
         id: Id of the document.
-        score: 0 to 1 relative to the best result of this query, times the factor of the document; plus 1 if the query
-            contains its name, or plus 2 if it contains the exact spelling.
+        score: The score relative to the best result of this query, from 0 to 1, times the factor of the document; plus
+            1 if the query contains its name, or plus 2 if it contains the exact spelling.
         similarity: Cosine of the query and the document's nearest vector; 0 if it was not among the nearest.
         bm25: BM25 score; 0 if no word matched.
         covered: Share of the query's words for which the document has the same or a similar word, from 0 to 1.

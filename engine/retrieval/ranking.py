@@ -1,4 +1,4 @@
-"""Orders the candidates of a search by their combined figures, with the evidence of how well each fits the request."""
+"""Orders the candidates of a search by several figures, and says how likely each of them fits the request."""
 
 import heapq
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class Figures:
         matched: Result of the word-by-word comparison, in the order of `ids`.
         request: `FitEvidence.request`.
         chat: `FitEvidence.chat`.
-        usual: The greatest cosines of lines of small talk in the same index.
+        usual: The usual cosine of a line of small talk and its nearest vector in the same index.
         clauses: The figures for each clause; empty if the request has only one.
         learned: Scores of the learned ranking in the order of `ids`; None without a model.
         weight: Weight of the learned ranking, from 0 to 1.
@@ -84,10 +84,12 @@ def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked
     """Return the `k` best candidates, best first.
 
     Args:
+        figures: The candidates with their figures.
+        k: The number of results.
         weigh: Returns factors for their scores, such as success rates.
     """
     ids, sparse, dense, named, matched = figures.ids, figures.sparse, figures.dense, figures.named, figures.matched
-    farthest = min(dense.values(), default=0.0)  # an upper bound for candidates that are not among the nearest
+    farthest = min(dense.values(), default=0.0)  # an upper bound of the cosine of all other candidates
     bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
     near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
     whole = combine(bm25, near, matched.covered, matched.meant)

@@ -1,8 +1,8 @@
 """`SentenceReranker`: reorders the best results of a search by the similarity of whole sentences.
 
-A transformer takes about 10 ms for each text, so it does not search: it compares the request with the texts of the best
-results only. Their vectors are made in a background thread and kept. Until the model is loaded, results stay as they
-are; a result whose texts have no vectors yet keeps its relative score.
+A transformer takes about 10 ms for each text, too long to search all documents with it. It only compares the request
+with the texts of the best results, whose vectors are computed in a background thread and kept. Until the model is
+loaded, results stay as they are. A result whose texts have no vectors yet keeps its relative score.
 """
 
 import logging
@@ -20,8 +20,8 @@ from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder, Vectors
 from engine.stores.vector_cache import VectorCache
 
-RERANKED = 50  # number of results that are compared
-# The weight of the sentences depends on the number of terms in the request: a short one has few words to match.
+RERANKED = 50  # this many of the best results are compared with the request
+# The weight of the comparison depends on the number of terms in the request: a short request has few words to match.
 SHORT, LONG = 6, 16
 MOST_WEIGHT, LEAST_WEIGHT = 0.65, 0.2
 
@@ -49,7 +49,7 @@ class SentenceReranker:
 
     @property
     def depth(self) -> int:
-        """How many results of a search are worth reranking."""
+        """The number of results of a search that should be passed to `rerank`."""
         return RERANKED
 
     def rerank(
@@ -88,7 +88,7 @@ class SentenceReranker:
         return [*(one for one in results if one.named), *sorted(scored, key=lambda one: (-one.score, one.id))]
 
     def wait(self, deadline_s: float) -> bool:
-        """Wait until the model is loaded and all requested vectors are made; return whether that happened in time."""
+        """Wait until the model is loaded and all requested vectors exist. Return False if that takes too long."""
         with self._lock:
             return self._lock.wait_for(lambda: self._embedder is not None and not self._wanted, deadline_s)
 
@@ -116,11 +116,11 @@ class SentenceReranker:
             self._lock.notify_all()
 
     def _work(self) -> None:
-        """Load the model, then make the vectors of the texts that searches needed."""
+        """Load the model, then compute the vectors of the texts that searches asked for."""
         try:
             embedder = self._load()
         except ConfigError as error:
-            log.warning("Searches go on without the sentence encoder: %s", error)
+            log.warning("The sentence encoder cannot be loaded, so searches work without it: %s", error)
             return
         with self._lock:
             self._embedder = embedder
@@ -138,7 +138,7 @@ class SentenceReranker:
 
 
 def _weight(terms: int) -> float:
-    """Return the weight of the sentences for a request with this number of terms."""
+    """Return the weight of the comparison of sentences for a request with this number of terms."""
     return float(np.interp(terms, (SHORT, LONG), (MOST_WEIGHT, LEAST_WEIGHT)))
 
 

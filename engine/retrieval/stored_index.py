@@ -1,4 +1,4 @@
-"""`StoredIndex`: a search like that of `HybridIndex`, in one file that all processes of a home share.
+"""`StoredIndex`: searches like `HybridIndex`, but keeps its data in one file that all processes of a home share.
 
 The file is an SQLite database, so changes are atomic and immediately visible to all processes. Postings and vectors are
 blobs that numpy reads without conversion. A search reads the postings of its terms and the words of its candidates. It
@@ -177,7 +177,7 @@ class StoredIndex:
         )
 
     def training_due(self) -> bool:
-        """Return whether enough has changed for `train`."""
+        """Return whether enough has changed since the last training for `train` to be worthwhile."""
         with self._reading() as connection:
             self._catch_up(connection)
             self._learned.catch_up(connection)
@@ -187,8 +187,8 @@ class StoredIndex:
         """Train the learned ranking if enough has changed since the last time.
 
         Returns:
-            Whether a new version was stored. It contains the old model or no model if the newest requests are ranked
-            better that way.
+            Whether a new version was stored. If the old model, or no model, ranks the newest requests better, the new
+            version contains that instead.
         """
         if not self.training_due():
             return False
@@ -197,7 +197,7 @@ class StoredIndex:
             self._learned.catch_up(connection)
             training = self._learned.training(connection, self._vectors, self._opened_background())
         with self._blas.limit(limits=1, user_api="blas"):
-            row = training()  # the lock is not held, so that searches need not wait
+            row = training()  # without the lock, so that searches need not wait
         with self._lock:
             return self._file.write(lambda connection: self._learned.store(connection, row))
 

@@ -1,7 +1,7 @@
 """`StoredRanking`: the learned ranking of a `StoredIndex`, stored in the same file as a few versions of one matrix.
 
-A document's weights are not stored. They are calculated from its texts, so the model needs no memory per document, and
-new requests of a document take effect at once. A version only says how much each feature counts.
+A document's weights are not stored, but calculated from its texts. Therefore the model needs no memory per document,
+and a new request of a document takes effect at once. A version only says how much each feature counts.
 """
 
 import sqlite3
@@ -90,10 +90,10 @@ class StoredRanking:
         words = [np.frombuffer(rows[slot][2], dtype=np.int16) for slot in slots]
         every = np.concatenate(words)
         owners = np.repeat(np.arange(len(slots)), [len(each) for each in words])
-        ends = np.flatnonzero(every == 0)  # each text ends with 0
+        ends = np.flatnonzero(every == 0)  # a 0 marks the end of each text
         lengths = np.diff(ends, prepend=-1)
         shares = 1 / np.maximum(np.repeat(lengths, lengths) - 1, 1) ** 0.5
-        # A word of 0 has the sign 0, so the value at its position does not matter.
+        # The end marks have the sign 0, so it does not matter which value `direction` has at their position.
         found += np.bincount(owners, direction[np.abs(every) - 1] * np.sign(every) * shares, len(slots))
         return found.astype(np.float32)
 

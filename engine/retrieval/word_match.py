@@ -1,9 +1,9 @@
-"""`WordMatch`: measures how well two texts match word by word, where words of similar meaning match partly.
+"""`WordMatch`: measures how well two texts match word by word. Words with similar meanings match in part.
 
-A mean of word vectors loses the individual words, and BM25 matches only equal words. Here, each word is matched to the
-most similar word of the other text, weighted by its rarity (late interaction, after Khattab and Zaharia, "ColBERT",
-2020, with static word vectors instead of contextual ones). Each comparison takes some time, so only the candidates of a
-search are compared.
+A mean of word vectors loses the individual words, and BM25 matches only equal words. Here, each word is compared with
+the most similar word of the other text, and counts according to its rarity (late interaction, after Khattab and
+Zaharia, "ColBERT", 2020, with static word vectors instead of contextual ones). This takes time, so only the candidates
+of a search are compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,9 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Two numbers from 0 to 1 for each document, weighted by the rarity of words and comparable between queries.
+    """How well each document matches a request: two shares from 0 to 1, in which rare words count more.
+
+    The shares are comparable between queries.
 
     Attributes:
         covered: The share of the request's words that match the document.
@@ -39,7 +41,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class WordLists:
-    """The words of several documents, as ids in one concatenated list. Each document starts with the words of its head.
+    """The words of several documents, as ids in one list. Each document's words start with those of its head.
 
     Attributes:
         distinct: Each id once.
@@ -74,7 +76,7 @@ def compare(similarity: Floats, weights: Floats, rare: Floats, words: WordLists)
     """
     lengths = words.lengths
     covered, meant = np.zeros(len(lengths), dtype=np.float32), np.zeros(len(lengths), dtype=np.float32)
-    filled = lengths > 0  # for an empty slice, reduceat returns the element after it
+    filled = lengths > 0  # empty slices are excluded, since `reduceat` returns the element after them
     if not len(weights) or not filled.any():
         return Matched(covered, meant)
     starts = np.cumsum(lengths) - lengths
