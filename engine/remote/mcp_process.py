@@ -1,7 +1,8 @@
-"""Runs an MCP server as a process that speaks on stdin and stdout, as a transport for the SDK's client.
+"""Runs an MCP server as a process that communicates over stdin and stdout: a transport for the SDK's client.
 
-The SDK's `stdio_client` buffers lines of any length and leaves stderr to a file; here both are limited. The program is
-configured by the operator, so it runs outside a box, with environment variables that do not include Knackbox's keys.
+The SDK's own `stdio_client` limits neither the length of a line nor what a server writes to stderr; here both are
+limited. The program is configured by the operator, so it runs outside a box. Its environment variables do not include
+Knackbox's keys.
 """
 
 import asyncio
@@ -22,8 +23,8 @@ from engine.remote.module import log
 from engine.remote.text import one_line
 
 MOST_LINE = 16 << 20  # bytes of one message
-MOST_LOGGED = 200  # stderr lines logged per process; the rest is read and dropped
-GRACE_S = 2.0  # time to exit after stdin is closed, and again after each signal
+MOST_LOGGED = 200  # stderr lines logged per process; the rest is read and discarded
+GRACE_S = 2.0  # the time that a process has to exit after stdin is closed, and again after each signal
 POLL_S = 0.01
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
@@ -35,7 +36,7 @@ class Command:
     """A program to start.
 
     Attributes:
-        env: Added to the few variables that are passed on (`PASSED_ON`).
+        env: Environment variables, in addition to the few that are passed on (`PASSED_ON`).
     """
 
     command: str
@@ -134,7 +135,7 @@ async def _log(name: str, process: asyncio.subprocess.Process) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process as the protocol specifies: close stdin, wait, SIGTERM, wait, SIGKILL; signals go to its group."""
+    """End the process as the protocol specifies: close stdin, wait, send SIGTERM to its group, wait, send SIGKILL."""
     assert process.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
     process.stdin.close()
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -148,7 +149,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _exited(process: asyncio.subprocess.Process) -> bool:
-    """Whether the process exits within `GRACE_S` seconds. `process.wait` would also wait for holders of its pipes."""
+    """Whether the process exits within `GRACE_S` seconds. `process.wait` would also wait until its pipes are closed."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             while process.returncode is None:  # noqa: ASYNC110 -- there is no event for it
