@@ -30,9 +30,10 @@ _Entry = tuple[ToolCall, ToolResult, Turn]
 
 
 class AuditTrail(Guard):
-    """Records calls: as a guard, certain calls before they run; as a `CallRecorder`, all calls after they have ended.
+    """Records every call after it has ended (as a `CallRecorder`), and certain calls before they run (as a guard).
 
-    It writes in its own thread, because a timer in the event loop would not fire while calls run without yielding.
+    A thread of its own does the writing, because a timer in the event loop would not fire while calls run without
+    yielding.
     """
 
     def __init__(self, journal: CallJournal, events: EventLog) -> None:
@@ -49,7 +50,7 @@ class AuditTrail(Guard):
         return spec.annotations.destructive or bool(spec.idempotency_key_fields)
 
     def admit(self, request: GuardRequest) -> Awaitable[None]:
-        """Record the call. If awaiting this fails, the call does not run."""
+        """Record the call. If the returned awaitable fails, the call does not run."""
         risk = risk_of(request.spec, request.call.arguments)
         return asyncio.to_thread(self._journal.write, [row_of_start(request, risk)])
 

@@ -10,8 +10,8 @@ from functools import partial
 from engine.contract.context import CallContext, OutputListener
 from engine.contract.events import StreamName
 
-# The most reports that are queued for the event loop. If a tool reports faster, the oldest are dropped, so that it
-# cannot exhaust memory.
+# The most reports that are queued for the event loop. If a tool reports faster than they are processed, the oldest are
+# dropped, so that they cannot exhaust memory.
 MOST_WAITING = 1024
 
 _LONGEST = 1000  # characters of one piece, for listeners that accept only progress
@@ -48,16 +48,15 @@ class FromThread:
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        self._scheduled = False  # first, so that later reports schedule another run
+        self._scheduled = False  # set before the queue is emptied, so that later reports schedule another run
         for _ in range(len(self._waiting)):
             self._loop.call_soon(self._waiting.popleft())  # one callback each, since a listener may raise
 
 
 class Pieces:
-    """Passes pieces of a stream to the listener. A piece is text, or UTF-8 bytes that may be cut anywhere.
+    """Passes pieces of a stream to the listener. A piece is text, or UTF-8 bytes that may be cut at any byte.
 
-    A listener for output receives everything. A listener for progress receives only the end of a long piece, which
-    shows the progress of the code.
+    A listener that accepts output receives everything. One that accepts only progress receives the end of each piece.
     """
 
     def __init__(self, ctx: CallContext) -> None:

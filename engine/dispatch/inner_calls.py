@@ -19,7 +19,7 @@ DEEPEST = 8  # nesting of inner calls
 
 
 class InnerCalls:
-    """Runs inner calls. One per engine; tools get it with `ctx.need(InnerCalls)`."""
+    """Runs inner calls. An engine has one object, which tools get with `ctx.need(InnerCalls)`."""
 
     def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: CallRunner) -> None:
         self._find = find

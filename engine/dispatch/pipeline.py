@@ -37,7 +37,7 @@ _ENGINE_THREADS = 4
 
 
 class Pipeline:
-    """Runs tool calls. One per engine, used from one event loop.
+    """Runs tool calls. An engine has one pipeline, which must be used in one event loop.
 
     Cancellation: `cancel(call_id)` ends one call, and its caller gets a result whose end is ``killed``. If the awaiting
     task itself is cancelled, the tool is cancelled (boxes are killed), only the observers get the result, and
@@ -68,7 +68,8 @@ class Pipeline:
             call: The tool's name and arguments.
             turn: The turn that the call belongs to.
             progress: Called in the event loop with what the tool reports while it runs.
-            patient: Retry when no box is free. With False the call fails at once, and its failure says when to retry.
+            patient: Whether to retry when no box is free. If False, the call fails at once, and the failure says when
+                to call again.
 
         Raises:
             CancelledError: The awaiting task was cancelled. Nothing else is raised.
@@ -188,7 +189,11 @@ class Pipeline:
         return tool is None or not why_not(tool.spec, turn)
 
     async def _admit(self, inflight: InFlightCall, request: GuardRequest, guards: Sequence[Guard]) -> None:
-        """Ask the guards in order. The ToolFailure of the first that refuses propagates."""
+        """Ask the guards in order.
+
+        Raises:
+            ToolFailure: A guard refuses the call.
+        """
         for guard in guards:
             waiting = guard.admit(request)
             if waiting is not None:
@@ -212,7 +217,7 @@ class Pipeline:
         if not inflight.keyed or self._parts.keyed is None or inflight.request is None:
             return None
         unknown = inflight.started and result.audit.end == KILLED
-        return self._parts.keyed.settle(inflight.request, None if unknown else result)
+        return self._parts.keyed.store(inflight.request, None if unknown else result)
 
     def _facts(self, inflight: InFlightCall) -> FailureFacts:
         spec = inflight.spec
@@ -221,7 +226,7 @@ class Pipeline:
         )
 
     async def _recover(self, inflight: InFlightCall, call: ToolCall, turn: Turn, error: BaseException) -> CallEnd:
-        """Turn an exception into a failure with its class, advice, and a suggested or executed alternative."""
+        """Classify an exception, and return the failure with advice. An alternative may be suggested, or called."""
         found = classify(error, self._facts(inflight))
         failure = settle(found)
         name = inflight.spec.name if inflight.spec is not None else inflight.name
@@ -268,14 +273,14 @@ class Pipeline:
                 setattr(ended, attribute, cut)
 
     async def _put_on_record(self, result: ToolResult) -> None:
-        """Wait until a failed call is on record. If recording fails, the error is logged and the result unchanged."""
+        """Wait until a failed call is recorded. If that fails, the error is logged, and the result stays the same."""
         if self._parts.recorder is None or self._closed:
             return
         try:
             await self._parts.recorder.record_now()
         except Exception:  # noqa: BLE001 - whatever the recorder's store raises
             audit = result.audit
-            _log.exception("The failure of %s (call %s) could not be put on record.", audit.tool, audit.call_id)
+            _log.exception("The failure of %s (call %s) could not be recorded.", audit.tool, audit.call_id)
 
     def _seal(self, inflight: InFlightCall, call: ToolCall, turn: Turn, ended: CallEnd) -> ToolResult:
         """Build the result with its audit, and notify the guards that admitted the call and every observer."""
@@ -304,17 +309,17 @@ class Pipeline:
         for observer in self._observers:
             try:
                 observer(call, result, turn)
-            except Exception:  # noqa: BLE001 - observers are other people's code
+            except Exception:  # noqa: BLE001 - observers may be third-party code
                 _log.exception("An observer failed on call %s of %s.", inflight.call_id, name)
         return result
 
 
 def _result_was_lost(inflight: InFlightCall) -> None:
-    """Run the callbacks that the tool registered for a lost result (`CallContext.on_undelivered`), once."""
+    """Run the tool's callbacks for a result that cannot be delivered (`CallContext.on_undelivered`), once."""
     callbacks = inflight.ctx.on_undelivered if inflight.ctx is not None else []
     while callbacks:
         callback = callbacks.pop(0)
         try:
             callback()
-        except Exception:  # noqa: BLE001 - tools are other people's code
-            _log.exception("A callback of call %s for its lost result failed.", inflight.call_id)
+        except Exception:  # noqa: BLE001 - tools may be third-party code
+            _log.exception("A callback of call %s for an undelivered result failed.", inflight.call_id)

@@ -89,9 +89,12 @@ class EventBuffer:
 
 
 async def stream(call: Callable[[EventBuffer], Coroutine[Any, Any, ToolResult]]) -> AsyncGenerator[CallEvent]:
-    """Yield the events of `call` in order, and its result last. `call` is passed the buffer as listener.
+    """Yield the events of a call in order, and its result last.
 
     Closing the iterator, or cancelling the task that waits for it, cancels the call and waits until its tool stops.
+
+    Args:
+        call: Starts the call. It receives the buffer for the events as its listener.
     """
     events = EventBuffer()
     running = asyncio.ensure_future(call(events))

@@ -17,7 +17,7 @@ _LINEAR = jsonschema_rs.RegexOptions(size_limit=10 << 20)
 
 
 class Validators:
-    """Validates arguments with a cache of compiled schemas, by spec object. When it is full, the oldest is evicted."""
+    """Validates arguments, with a cache of compiled schemas. When the cache is full, the oldest schema is evicted."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
@@ -79,7 +79,11 @@ def misfit(output: Any, schema: Mapping[str, Any]) -> str:
 
 
 def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
-    """Compile a schema. If it is invalid, a ValueError propagates."""
+    """Compile a schema.
+
+    Raises:
+        ValueError: The schema is invalid.
+    """
     return jsonschema_rs.validator_for(dict(schema), pattern_options=_LINEAR, retriever=_refuse_to_fetch)
 
 

@@ -1,4 +1,4 @@
-"""`WriteQueue`: a queue of entries that are written together. If writing fails, they are kept and tried again."""
+"""`WriteQueue`: a queue of entries that are written in batches. Entries that cannot be written are kept for a retry."""
 
 import logging
 import threading
@@ -72,7 +72,7 @@ class WriteQueue(Generic[T]):
                         "The %s cannot be written; its rows are kept and will be written later: %s", self._store, cause
                     )
                 self.failing = True
-            except Exception:  # noqa: BLE001 - one of the entries is at fault; the others must still be written
+            except Exception:  # noqa: BLE001 - one of the entries causes the error; the others must still be written
                 self._write_each(entries)
             else:
                 self.failing = False

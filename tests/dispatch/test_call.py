@@ -322,7 +322,7 @@ async def test_a_recorder_that_fails_does_not_break_the_call(tmp_path, caplog):
     async with open_pipeline(tmp_path, [add], recorder=Broken()) as h:
         result = await h.call("nope")
         assert result.failure.reason == "unknown_tool"
-        assert "could not be put on record" in caplog.text
+        assert "could not be recorded" in caplog.text
         assert (await h.call("add", a=1)).success
 
 
