@@ -55,8 +55,8 @@ from sandbox.contract import Sandbox, SandboxError
 
 T = TypeVar("T")
 
-SANDBOX = "sandbox"  # this and the next: requirements that tools may name in `requires`
-IMAGE_CLIENT = "image_client"
+SANDBOX = "sandbox"  # a requirement that tools may name in `requires`
+IMAGE_CLIENT = "image_client"  # likewise
 VISION = "vision"  # a feature of a turn
 
 
@@ -119,7 +119,7 @@ async def compose(
         sources: Tool sources in addition to those of the packs.
         sandbox: Replaces the configured sandbox. The caller closes it.
         packs: Whether installed packs are opened.
-        people: The gate and the approver that decide before a call runs, and who fills in forms.
+        people: The gate and the approver that decide before a call runs, and what shows forms to a person.
 
     Raises:
         ConfigError: A component cannot be opened as configured.
@@ -221,7 +221,7 @@ def requirements_met(*, sandbox: bool, images: bool) -> frozenset[str]:
 
 
 def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaitable[frozenset[str]] | None]:
-    """Return a function that checks the requirements again for a new list, or returns None if no check is due."""
+    """Return a function for `Assembly` that checks the requirements again, or returns None if no check is due."""
 
     async def after(looking: Awaitable[bool]) -> frozenset[str]:
         return requirements_met(sandbox=await looking, images=images)
@@ -234,7 +234,7 @@ def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaita
 
 
 def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -> list[Guard]:
-    """Return the guards that consult the gate and the approver. Approval is last: the call runs right after it."""
+    """Return the guards that ask the gate and the approver. Approval is last, so that the call runs right after it."""
     asking: list[Guard] = []
     if people.gate is not None:
         asking.append(Gate(people.gate, on_gate_failure=settings.policy.on_gate_failure))

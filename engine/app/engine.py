@@ -76,7 +76,7 @@ class Engine:
             packs: Whether installed packs are opened.
             clock: Replaces the system clock.
             environ: Replaces the environment variables of the process.
-            people: The eval gate and the approver that decide before a call runs, and who fills in forms.
+            people: The eval gate and the approver that decide before a call runs, and what shows forms to a person.
 
         Raises:
             ConfigError: The configuration is invalid, or a component cannot be opened.
@@ -143,8 +143,8 @@ class Engine:
     async def turn_of(self, agent: str, turn: Turn | None = None) -> Turn:
         """Return the turn of a registered agent.
 
-        In a `Turn(agent=...)`, the limits of a registered agent apply as well. This method also rejects names that are
-        not registered.
+        The limits of a registered agent also apply in a `Turn(agent=...)`. The difference is that this method rejects
+        the names of agents that are not registered.
 
         Args:
             agent: The agent's id.
@@ -220,7 +220,7 @@ class Engine:
         return [tool.spec for tool in (await self.list_tools(context, query)).tools]
 
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
-        """Return ``await f(**arguments) -> ToolResult`` for each tool of a turn, by name, bound to the turn."""
+        """Return an async function for each tool of a turn, by name, that calls the tool and returns a `ToolResult`."""
         return dict((await self._tools_of(context)).tools)
 
     def resolve_allow_list(
@@ -256,8 +256,8 @@ class Engine:
 
         Args:
             allow_list_id: The name of the list.
-            local_mode: As for `resolve_allow_list`.
-            exclude_embedding_tools: As for `resolve_allow_list`.
+            local_mode: See `resolve_allow_list`.
+            exclude_embedding_tools: See `resolve_allow_list`.
             include_deferred_tools: Whether deferred tools are listed.
             log_tool_annotations: Whether the annotations of called tools are logged.
             turn: The turn to restrict. Its own `allowed` still applies.
@@ -287,7 +287,10 @@ class Engine:
         log_tool_annotations: bool = True,
         turn: Turn | None = None,
     ) -> TurnTools:
-        """Like `get_tools_for_agent`, but offer three tools that find, describe and call the others (DISC-2)."""
+        """Return only the three tools that find, describe and call the others (DISC-2).
+
+        The arguments and exceptions are those of `get_tools_for_agent`.
+        """
         return await self.get_tools_for_agent(
             allow_list_id,
             local_mode=local_mode,
@@ -335,9 +338,9 @@ class Engine:
             turn: The turn that the call belongs to.
             call_id: An id for `cancel`; generated if empty.
             progress: Called with ``(message, fraction)`` while the tool runs.
-            patient: Retry, within the deadline, when no box is free. With False the call fails at once, and
+            patient: Whether to retry, within the deadline, when no box is free. If False, the call fails at once, and
                 `failure.retry_after` says when to try again.
-            context: The message behind the call, for the tool and the eval gate. The call is made on behalf of the
+            context: The message that led to the call, for the tool and the eval gate. The call is made on behalf of the
                 message's user.
         """
         created = await self._turns.create(turn, user="" if context is None else context.user)
@@ -370,7 +373,7 @@ class Engine:
     def stream(
         self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, call_id: str = ""
     ) -> AsyncGenerator[CallEvent]:
-        """Call one tool, and yield its `Progress` and `Output` events while it runs and its `ToolResult` last.
+        """Call one tool, and yield its `Progress` and `OutputPiece` events while it runs, and its `ToolResult` last.
 
         A slow reader does not delay the tool; it receives a `Missed` in place of the oldest events. Closing the
         iterator cancels the call. A `break` alone does not close the iterator until it is garbage-collected, so use

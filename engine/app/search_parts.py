@@ -38,7 +38,7 @@ class SearchParts:
     """The embedder and the vector store of an engine. Thread-safe."""
 
     def __init__(self, folder: Path, records: Records) -> None:
-        """Load nothing yet, because both parts need numpy, and listing tools needs neither of them.
+        """Create the object without loading anything. Both parts need numpy, and listing tools needs neither of them.
 
         Args:
             folder: The folder of the vectors.

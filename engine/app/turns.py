@@ -30,7 +30,7 @@ class TurnTools:
 
     Attributes:
         listed: The tools, and what was omitted and why.
-        tools: For each tool by name, ``await f(**arguments) -> ToolResult``, bound to the turn.
+        tools: For each tool, by name, an async function that calls it in this turn and returns a `ToolResult`.
     """
 
     turn: Turn
