@@ -20,7 +20,7 @@ from engine.interfaces.http.route_context import CurrentCaller, RouteContext, pr
 from engine.interfaces.http.running_calls import RunningCall, refuse_if_busy
 from engine.policy.access import user_rank
 
-KEEP_ALIVE_COMMENT_S = 15.0  # after this much silence a comment is sent, to notice a client that has disconnected
+KEEP_ALIVE_COMMENT_S = 15.0  # a comment is sent after this time without events, to detect that a client disconnected
 _MAX_ROWS = 1_000
 
 

@@ -41,8 +41,8 @@ class HostNames:
 
     Attributes:
         names: Accepted host names and addresses, without ports.
-        any_address: Accept every numeric address too, for a server that listens on all addresses. That is safe because
-            DNS rebinding needs a name.
+        any_address: Whether every numeric address is accepted too, for a server that listens on all addresses. That is
+            safe because DNS rebinding needs a name.
     """
 
     names: frozenset[str]
@@ -247,7 +247,7 @@ def _without_port(host: str) -> str:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that delivers the body that was read, then whatever follows it (the disconnect)."""
+    """Return a `receive` function that delivers the body, which was read before, and then any further messages."""
     unread = [body]
 
     async def received() -> Message:
@@ -259,7 +259,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _guarded_send(send: Send) -> Send:
-    """Return a `send` that adds the security headers and limits how long a client may stop receiving."""
+    """Return a `send` function that adds security headers and limits how long a client may stop receiving."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -14,7 +14,7 @@ _EXPOSED_HEADERS = ("Retry-After",)  # besides the headers that every page may r
 class CrossOrigin:
     """ASGI middleware around the edge. It answers preflight requests and passes all others to the edge.
 
-    There are no wildcards and no cookies: a page sends its token itself.
+    Wildcards and cookies are not supported; a page must send its token itself.
     """
 
     def __init__(self, edge: ASGIApp, *, origins: frozenset[str], names: HostNames) -> None:
