@@ -28,13 +28,13 @@ class Backlog:
         self.promised = self._promises.due_by_caller
 
     def returns(self, agent: str, now: float) -> bool:
-        """Whether the agent has returned at its promised time. Call this once per job."""
+        """Return whether the agent has returned at its promised time. Call this once per job."""
         return self._promises.keep(agent, now)
 
     def admits(
         self, agent: str, waiting: Mapping[str, int], queued: int, interval_s: float, now: float, *, promised: bool
     ) -> bool:
-        """Whether one more job of the agent may wait.
+        """Return whether one more job of the agent may wait.
 
         `queued` is the length of the queue, `promised` the result of `returns`.
         """

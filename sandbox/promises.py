@@ -22,7 +22,7 @@ class Promises:
         self.due_by_caller.setdefault(caller, deque()).append(due)
 
     def keep(self, caller: Hashable, now: float) -> bool:
-        """Whether the caller has returned at its promised time. If so, the promise is removed."""
+        """Return whether the caller has returned at its promised time. If so, the promise is removed."""
         self._lapse(caller, now)
         waiting = self.due_by_caller.get(caller)
         if not waiting or waiting[0] > now + _EARLY_S:

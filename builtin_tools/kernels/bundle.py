@@ -84,7 +84,7 @@ def forms_of(data: Mapping[str, Any]) -> Forms:
 
 
 def _shown(known: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the media type and text of the rich form that replaces the plain text; "" twice if there is none."""
+    """Return the media type and text of the rich form that replaces the plain text; both are "" if there is none."""
     for kind in _TEXTS:
         if isinstance(known.get(kind), str) and known[kind]:
             return kind, known[kind]

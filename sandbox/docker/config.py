@@ -63,7 +63,7 @@ class DockerConfig:
         max_queue: Jobs that may wait for a box.
         max_pools: Shapes kept warm at once.
         cpus: Processors one container may use.
-        limits: Limits of the containers made ahead of the first job, whose own limits are not known yet.
+        limits: Limits of the containers that are started before the first job, whose own limits are not known yet.
     """
 
     image: str = "knackbox-box"

@@ -23,12 +23,17 @@ _BACKLOG = 16
 
 
 class KernelSockets:
-    """The listening sockets, in the order of the ports.
-
-    A context manager. OSError propagates if they cannot be created.
-    """
+    """The listening sockets, in the order of the ports. A context manager, which closes them."""
 
     def __init__(self, count: int) -> None:
+        """Create the folder and listen.
+
+        Args:
+            count: The number of ports.
+
+        Raises:
+            OSError: The folder or a socket cannot be created.
+        """
         path, self._folder = _locked_folder()
         # Also removed when the interpreter exits before `close`. A fork of this process does not own the folder.
         self._remove = weakref.finalize(self, _remove, path, os.getpid())

@@ -255,7 +255,7 @@ class Environments:
 
 
 async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run `work` in a thread, and wait for its end even when cancelled: its lock must not be released before that."""
+    """Run `work` in a thread, and wait for its end even if cancelled: its lock must not be released before it ends."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled = False
     while not running.done():

@@ -99,7 +99,7 @@ def read_marker(folder: Path) -> Marker | None:
 
 
 def is_whole(folder: Path, requirements: tuple[str, ...]) -> bool:
-    """Whether the folder was sealed for these requirements and has not changed since."""
+    """Return whether the folder was sealed for these requirements and has not changed since."""
     marker = read_marker(folder)
     if marker is None or marker.requirements != requirements:
         return False

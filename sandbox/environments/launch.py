@@ -16,7 +16,7 @@ _NO_ONE = 70  # the exit code if the process that started this one has already e
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Run a command.
+    """Restrict this process and replace it with a command.
 
     Args:
         arguments: The parent's pid, the limit of a file in bytes, the writable folder, the command.

@@ -60,14 +60,18 @@ class Program:
 
 
 def launch(program: Program, config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, socket.socket]:
-    """Start the supervisor. Returns its process, our end of its socket, and our end of the template's socket.
+    """Start the supervisor.
 
-    Raises OSError.
+    Returns:
+        Its process, our end of its socket, and our end of the template's socket.
+
+    Raises:
+        OSError: The process cannot be started.
     """
     template, template_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     supervisor, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     given = (supervisor_there.fileno(), template_there.fileno())
-    # Not through asyncio, whose child watchers would have to outlive the loop.
+    # asyncio is not used, because its child watchers would have to outlive the loop.
     process = subprocess.Popen(
         [program.python, "-c", _BOOTSTRAP, *map(str, given)],
         stdin=subprocess.DEVNULL,

@@ -80,9 +80,9 @@ class Templates:
     async def using(self, key: TemplateKey, lend: Callable[[], Lease] | None = None) -> AsyncIterator[ForkServer]:
         """Yield the template of a key, which is not closed while in use.
 
-        `lend` is called once, when the template is started.
+        `lend` returns the lease of the template's packages. It is called once, when the template is started.
         """
-        self._in_use[key] += 1  # before the first await: nothing else holds a template that has just started
+        self._in_use[key] += 1  # before the first await, because nothing else keeps a template that has just started
         try:
             server = await self._get(key, lend)
             if len(self._entries) > self._wear.most:

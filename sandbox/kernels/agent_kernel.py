@@ -78,7 +78,7 @@ class AgentKernel:
     async def running(
         self, code: str, limits: CellLimits | None = None, on_stream: OnStream | None = None
     ) -> AsyncIterator[Cell]:
-        """Like `run`, for a caller that has more to do before it delivers the result.
+        """Run a cell like `run`, for a caller that has more to do before it delivers the result.
 
         If the block ends with an exception, the result was not delivered, so the state loss that this cell reports is
         reported again by the next one. `on_stream` is called with printed output as it arrives.
@@ -92,7 +92,7 @@ class AgentKernel:
         try:
             async with self.turn:
                 cell = await self._run(code, limits or CellLimits(), on_stream)
-                # There is no await between this and the caller's block, nor after it, so delivery is atomic.
+                # Nothing is awaited between this and the caller's block, or after the block, so delivery is atomic.
                 undelivered, self.state_lost = self.state_lost, None
             cell = replace(cell, number=record.number, state_lost=undelivered)
             history.end(record, cell)
@@ -116,12 +116,12 @@ class AgentKernel:
         self.state_lost = StateLoss(loss.reasons + later)
 
     def lose(self, loss: StateLoss) -> None:
-        """Record that the state is gone, for the next result."""
+        """Record that the state is gone, so that the next result reports it."""
         earlier = self.state_lost.reasons if self.state_lost is not None else ()
         self.state_lost = replace(loss, reasons=earlier + loss.reasons)
 
     async def ask(self, expression: str, wall_s: float) -> Any:
-        """Return the JSON of an expression of ours (`KernelClient.ask`), evaluated while no cell runs.
+        """Evaluate an expression of Knackbox itself while no cell runs, and return its JSON (`KernelClient.ask`).
 
         It is not a cell: no loss is reported, and the kernel counts as unused.
 
@@ -154,8 +154,8 @@ class AgentKernel:
         """End the process, even while a cell runs in it.
 
         Args:
-            reason: The reason that the owner's next result reports when somebody else stops the kernel. "" means that
-                the owner stopped it: no loss is reported, except by cells that are running.
+            reason: If someone other than the owner stops the kernel, the reason that the owner's next result reports.
+                If the owner stops it, "": no loss is reported, except by cells that are running.
         """
         if reason:
             self.lose(StateLoss((reason,)))
@@ -197,7 +197,7 @@ class AgentKernel:
 
     async def _settle(self, client: KernelClient, grace_s: float) -> None:
         """Make sure that a cell whose caller was cancelled ends, together with its kernel if necessary."""
-        if await client.settled(grace_s) or not client.kernel.alive or self.client is not client:
+        if await client.wait_for_end(grace_s) or not client.kernel.alive or self.client is not client:
             return
         self.lose(StateLoss(("a cancelled cell did not stop when it was interrupted",)))
         await self.end_process()

@@ -70,7 +70,7 @@ def _no_packages(_: str) -> None:
 
 
 class Stream(OutStream):
-    """Sends output in pieces, and makes the printing code wait for them: ipykernel's own would buffer everything."""
+    """Sends output in pieces, and makes the printing code wait for them. ipykernel's own class buffers everything."""
 
     _waiting = 0
 
@@ -95,8 +95,8 @@ class Messages(Session):
         if size <= _LONGEST_MESSAGE:
             return parts
         note = (
-            f"<an output of {size:,} bytes was left out: one message of a kernel may have {_LONGEST_MESSAGE:,}; "
-            "write it to a file>"
+            f"<an output of {size:,} bytes was omitted: a message of a kernel may have at most {_LONGEST_MESSAGE:,} "
+            "bytes; write it to a file>"
         )
         content = dict(msg["content"])
         if "data" in content:
@@ -113,10 +113,10 @@ class Kernel(IPythonKernel):
 
 
 class App(IPKernelApp):
-    """Gets its connection as an argument instead of writing it to a file, which nobody in the box reads."""
+    """The kernel's application. It gets its connection as an argument, and writes no connection file."""
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
-        context.setsockopt(zmq.SNDHWM, _UNREAD)  # of the sockets created from now on
+        context.setsockopt(zmq.SNDHWM, _UNREAD)  # applies to the sockets that are created from now on
         super().init_iopub(context)
         del context.sockopts[zmq.SNDHWM]
         # Wait for a slow reader: otherwise messages over the limit are dropped, including the one which says that a
@@ -142,7 +142,7 @@ def main() -> None:
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
     config = Config()
     config.Session.key = connection["key"].encode()
-    # The C library that Jupyter prefers crashes when memory is refused, where Python's own raises.
+    # The C library that Jupyter prefers crashes when memory is refused; Python's own module raises an exception.
     config.Session.packer = config.Session.unpacker = "json"
     config.HistoryManager.enabled = False  # a file in the box that nobody would read
     app = App.instance(

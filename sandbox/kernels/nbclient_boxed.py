@@ -53,7 +53,8 @@ class KernelRejected(Exception):
 class BoxedClient(NotebookClient):
     """Runs one notebook once.
 
-    Besides the exceptions of nbclient, it raises SandboxError if no kernel can be started, and KernelRejected.
+    Besides the exceptions of nbclient, it raises SandboxError if no kernel can be started, and KernelRejected if the
+    kernel sends too much or malformed messages.
     """
 
     def __init__(
@@ -186,7 +187,11 @@ def _size_of(msg: Mapping[str, Any]) -> int:
 
 
 def _shown(msg: Mapping[str, Any]) -> ShownOutput | None:
-    """Return the output of a message, or None if it has none. Raises one of `_MALFORMED` if it is malformed."""
+    """Return the output of a message, or None if it has none.
+
+    Raises:
+        _MALFORMED: The message is malformed.
+    """
     content = msg["content"]
     match msg["msg_type"]:
         case "stream":

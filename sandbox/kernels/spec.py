@@ -122,7 +122,7 @@ class Cell:
 
     @property
     def stdout(self) -> str:
-        """What it printed to stdout."""
+        """The text that the cell printed to stdout."""
         return "".join(output.text for output in self.outputs if output.name == "stdout")
 
 
@@ -150,4 +150,4 @@ class KernelDied(SandboxError):
             "Install ipykernel where kernels run: pip install 'knackbox[kernels]' beside Knackbox; for containers, "
             "pip install ipykernel in their image."
         )
-        super().__init__(f"The kernel did not get ready: {why}.", remedy=remedy if missing else "")
+        super().__init__(f"The kernel did not become ready: {why}.", remedy=remedy if missing else "")

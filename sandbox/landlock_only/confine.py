@@ -109,7 +109,7 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
 
 
 def _tasks_of_the_machine() -> int:
-    """Return an upper bound of the number of tasks that this job's user has, read from a single file.
+    """Return an upper bound of the number of tasks of this job's user, read from a single file.
 
     All tasks of the user count towards its limit. The limit only keeps a fork bomb small enough to be found and killed
     in time by `FamilyWatch`.

@@ -42,14 +42,14 @@ class FamilyWatch(TreeWatch):
             self._space = SharedSpace(self._disk, _HIDDEN * limits["disk_bytes"])
 
     def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (the signature of the base class)
-        """Check the number of tasks a last time. Return None, since the pids of the host say nothing about one job."""
+        """Check the number of tasks one last time. Return None, because the host's pids say nothing about one job."""
         self._late = self._count_tasks(descendants(os.getpid()))
         if self._late:
             self._hits.add(self._late)
         return None
 
     def exceeded(self) -> str:
-        """Check once, like `TreeWatch.exceeded`; also for "disk" and "processes", which nothing else enforces here."""
+        """Check once, like `TreeWatch.exceeded`, and also for "disk" and "processes", which nothing else enforces."""
         started = time.monotonic()
         if started < self._next_look:
             return ""
@@ -86,7 +86,7 @@ class FamilyWatch(TreeWatch):
         self._measure_disk([])
 
     def _measure_disk(self, pids: list[str]) -> bool:
-        """Whether the folder, including deleted but open files, exceeds the limit. Records a hit when it is full."""
+        """Return whether the folder and deleted but open files exceed the limit. Record a hit if the folder is full."""
         size, entries = places.measure(self._disk)
         size += _deleted_but_open(pids)
         limit = self._limits["disk_bytes"]
@@ -98,8 +98,8 @@ class FamilyWatch(TreeWatch):
 def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
     """Return every process below this one, except the branches `without`, and its number of threads.
 
-    Leaves out orphans that have ended but that this process has not reaped yet: the delay is not the job's. Uses the
-    parent's id in /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
+    Orphans that have ended and that this process has not reaped yet are omitted, because the job does not cause the
+    delay. Uses the parent's id in /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
     """
     parents: dict[str, str] = {}
     threads: dict[str, int] = {}
@@ -120,7 +120,7 @@ def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
 
 
 def _deleted_but_open(pids: list[str]) -> int:
-    """Return the bytes of files that are in no folder any more."""
+    """Return the size in bytes of open files that have been deleted."""
     seen: set[tuple[int, int]] = set()
     size = 0
     for pid in pids:

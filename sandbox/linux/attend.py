@@ -1,4 +1,4 @@
-"""What process 1 does while the worker runs: reads its report, and ends it on a limit or on the engine's order."""
+"""Supervises the worker in process 1: reads its report, and ends it at a limit or when the engine orders it."""
 
 import contextlib
 import json
@@ -105,7 +105,7 @@ def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch
         if channel.fileno() in events:
             reason = _carry_out(_order(channel), running.pid, channel)
             continue
-        # On a schedule rather than when idle: a job can cause events all the time.
+        # Checked on a schedule instead of when idle, because a job can cause events all the time.
         now = time.monotonic()
         if now >= deadline:
             reason = "timeout"

@@ -132,7 +132,7 @@ class TreeWatch:
         return "memory" if own + shared > limit else ""
 
     def _filled(self, pids: list[str]) -> bool:
-        """Whether the job has used up its disk on the host's file system, to which others write as well."""
+        """Return whether the job has used up its disk on the host's file system, to which others write as well."""
         return self._space is not None and self._space.used_up(pids)
 
     def _cpu_now(self, pids: list[str]) -> float:

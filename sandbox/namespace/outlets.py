@@ -1,7 +1,7 @@
 """Outlets: the sockets of a box's egress, created by process 1 in the box's network namespace before the job begins.
 
-They are listening sockets on which the engine accepts from outside: a socket belongs to the namespace it was created
-in, whichever process holds it.
+They are listening sockets on which the engine, outside the box, accepts connections: a socket belongs to the namespace
+in which it was created, even if a process outside holds it.
 
 Every address is local to the box (the `local` route that `ip route add local default dev lo` would set). So an outlet
 can listen at any address, and an attempt to reach any other one is refused at once, instead of having no route, and can

@@ -130,6 +130,6 @@ async def _try(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> Trial:
     try:
         return await put(sandbox, attempt, stage)
     except SandboxError as problem:
-        if "is not on this machine" in problem.message:
+        if "is not installed on this machine" in problem.message:
             raise Missing(problem.message) from None
         raise

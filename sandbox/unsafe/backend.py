@@ -35,7 +35,7 @@ from sandbox.contract import (
 )
 from sandbox.nodes import MAX_NODES, too_many_nodes
 from sandbox.wire import request
-from sandbox.wire.end_reasons import settle
+from sandbox.wire.end_reasons import with_end_reason
 from sandbox.wire.programs import Programs
 from sandbox.wire.report import parse_report
 
@@ -65,7 +65,7 @@ class UnsafeSandbox:
         _LOG.warning(WARNING)
         with tempfile.TemporaryDirectory(prefix="knackbox-unsafe-") as folder:
             header, body = _request(job, Path(folder))
-            return settle(job, await _run(job, header, body, on_output))
+            return with_end_reason(job, await _run(job, header, body, on_output))
 
     async def report(self) -> Protections:
         absent = Protection("isolation", State.ABSENT, required=False, detail=WARNING)
@@ -81,11 +81,11 @@ def _must_be_possible(job: Job) -> None:
     Raises:
         Unsupported: The job has destinations or requirements.
     """
-    remedy = "Run it in the namespace sandbox: leave --unsafe-no-sandbox out."
+    remedy = "Run it in the namespace sandbox, without --unsafe-no-sandbox."
     if job.egress:
-        raise Unsupported("Without a sandbox the destinations of a job cannot be enforced.", remedy=remedy)
+        raise Unsupported("Without a sandbox, the destinations of a job cannot be enforced.", remedy=remedy)
     if job.requirements:
-        raise Unsupported("Without a sandbox no environment is made for the packages a job requires.", remedy=remedy)
+        raise Unsupported("Without a sandbox, the packages that a job requires are not installed.", remedy=remedy)
 
 
 def _request(job: Job, folder: Path) -> tuple[dict[str, Any], bytes]:

@@ -94,7 +94,7 @@ FORBIDDEN = [
     ("type into the terminal", "libc.ioctl(0, 0x5412, b'x')"),
     ("write to process 1's memory", "os.open('/proc/1/mem', os.O_RDWR)"),
     ("raise its own limits", "resource.setrlimit(resource.RLIMIT_NPROC, (10**6, 10**6)) or 0"),
-    ("write into the system", "os.open('/usr/x', os.O_CREAT | os.O_WRONLY)"),
+    ("write to the system's folders", "os.open('/usr/x', os.O_CREAT | os.O_WRONLY)"),
     ("write into the packages", "os.open('/env/0/x', os.O_CREAT | os.O_WRONLY)"),
     ("write to the root", "os.open('/x', os.O_CREAT | os.O_WRONLY)"),
     ("make a device", "os.mknod('/tmp/mem', 0o20600, os.makedev(1, 1)) or 0"),

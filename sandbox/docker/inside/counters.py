@@ -72,7 +72,7 @@ class ContainerWatch(TreeWatch):
         self._used_disk()
 
     def _used_disk(self) -> int:
-        """Return the bytes used, and record a full disk. gVisor reports no inodes at all."""
+        """Return the bytes used, and record a full disk. gVisor reports no numbers of inodes."""
         used = 0
         for folder in self._disks:
             stat = os.statvfs(folder)

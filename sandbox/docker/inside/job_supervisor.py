@@ -1,4 +1,4 @@
-"""What process 1 does while the job runs: forwards its output and connections, enforces its limits, and ends it.
+"""Supervises a running job in process 1: forwards its output and connections, enforces its limits, and ends it.
 
 It works with any OCI runtime: it waits by SIGCHLD, since gVisor has no pidfd. Standard library only.
 """
@@ -59,7 +59,7 @@ class JobSupervisor:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
             if used is None:
-                self._reap(0)  # all of them are dead before the engine is told
+                self._reap(0)  # all of them are dead before the engine gets the answer
         self._flows.read_out()
         self._results.drain()
         self._pass_on_the_rest(limits["output_bytes"])

@@ -11,7 +11,7 @@ from collections import deque
 
 from sandbox import worker
 
-_ENOUGH = 256 << 10  # bytes held back before the job's own pipes are no longer read
+_ENOUGH = 256 << 10  # with this many bytes queued, the job's own pipes are no longer read
 _READ = 1 << 16
 
 

@@ -64,7 +64,7 @@ def reach(number, *arguments):
     except OSError as problem:
         if problem.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EAFNOSUPPORT, errno.EOPNOTSUPP):
             raise
-        worked(f"the kernel took it up: {problem}")
+        worked(f"the kernel processed the call: {problem}")
     else:
         worked()
 
@@ -153,5 +153,5 @@ class Attempt:
         return f"{self.family}: {self.attempt}"
 
     def applies(self, backend: str, machine: str) -> bool:
-        """Whether the attempt can be made on this backend and architecture."""
+        """Return whether the attempt can be made on this backend and architecture."""
         return (not self.only or backend in self.only) and self.machine in ("", machine)

@@ -189,7 +189,7 @@ def _last_line(outcome: Outcome) -> str:
 
 
 def _was_tried(attempt: Attempt, outcome: Outcome, text: str) -> bool:
-    """Whether the code got as far as being refused, instead of failing because of a bug in its own text."""
+    """Return whether the code got as far as being refused, instead of failing because of a bug in its own text."""
     if "*" in attempt.raises or End.OK not in attempt.ends:
         return True
     if attempt.language is not Language.PYTHON:

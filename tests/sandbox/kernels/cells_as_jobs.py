@@ -48,7 +48,7 @@ SENSELESS = {
     "use a descriptor above the usual ones": _SOCKETS,
     "use a ruleset, a pidfd or a namespace it inherited": _SOCKETS,
     "print what looks like an answer": _STREAMS,
-    "work in many threads of many processes": _CELL,
+    "use CPU time in many threads of many processes": _CELL,
     "never end its threads": _CELL,
     "never leave its exit handlers": _CELL,
 }
@@ -174,7 +174,7 @@ async def _hand_on(client: AsyncKernelClient, on_output: OnOutput, heard: asynci
 
 
 def _is_heard(job: Job) -> bool:
-    """Whether what it prints is waited for: an attempt that holds what it has, or the neighbour."""
+    """Return whether what it prints is waited for: an attempt that holds what it has, or the neighbour."""
     return "hold()" in job.code or bool(job.argv)
 
 

@@ -28,7 +28,7 @@ def say(mark: str) -> None:
 
 
 def wanted() -> bool:
-    """Whether the parent process still holds stdin open."""
+    """Return whether the parent process still holds stdin open."""
     return not select.select([0], [], [], 0)[0]
 
 

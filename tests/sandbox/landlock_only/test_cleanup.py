@@ -237,10 +237,10 @@ async def test_a_job_that_is_cancelled_at_once_does_not_take_its_template_along(
 TOLD_AT_ONCE = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-from sandbox.landlock_only.family import end_on_sigterm, fork_told_to_end
+from sandbox.landlock_only.family import end_on_sigterm, fork_that_ends_on_sigterm
 end_on_sigterm()
 for _ in range(300):
-    pid = fork_told_to_end()
+    pid = fork_that_ends_on_sigterm()
     if pid == 0:
         try:
             end_on_sigterm()

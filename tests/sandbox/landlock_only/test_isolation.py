@@ -127,7 +127,7 @@ HARM = [
     ("make a file", "open('{tmp}/new', 'w')"),
     ("make a folder", "os.mkdir('{home}/new')"),
     ("make a file in /dev/shm", "open('/dev/shm/knackbox-test', 'w')"),
-    ("write into the system", "open('/usr/new', 'w')"),
+    ("write to the system's folders", "open('/usr/new', 'w')"),
     ("TCP", "socket.socket(socket.AF_INET)"),
     ("UDP", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"),
     ("IPv6", "socket.socket(socket.AF_INET6)"),

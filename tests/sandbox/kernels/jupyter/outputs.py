@@ -53,7 +53,7 @@ def comparable(notebook: nbformat.NotebookNode, folder: Path, packages: Iterable
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether the outputs of two cells are equal; pictures are compared by their pixels."""
+    """Return whether the outputs of two cells are equal; pictures are compared by their pixels."""
     return pointed(one) == pointed(other)
 
 
