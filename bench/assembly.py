@@ -42,7 +42,7 @@ class Listed:
     spec: ToolSpec
 
     async def run(self, ctx: Any, arguments: Any) -> None:
-        """Never called."""
+        """Do nothing. The benchmark never calls it."""
 
 
 @dataclass(slots=True)

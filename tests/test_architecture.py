@@ -1,4 +1,4 @@
-"""docs/architecture.md names functions, files and folders that exist."""
+"""The functions, files and folders that docs/architecture.md names exist."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ PACKAGES = ("engine", "acquired_skills", "sandbox")
 
 
 def definitions(path: Path) -> set[str]:
-    """The functions, classes and methods of a file: ``call``, ``Pipeline``, ``Pipeline.call``."""
+    """Return the names of the functions, classes and methods of a file: ``call``, ``Pipeline``, ``Pipeline.call``."""
     found = set()
     for node in parse_source(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -46,7 +46,11 @@ class AdmissionOptions:
 
 
 def bench(folder: Path, options: AdmissionOptions, console: Console) -> dict[str, Any]:
-    """Measure, print tables, and return the numbers. folder: contains problems.jsonl."""
+    """Measure, print tables, and return the numbers.
+
+    Args:
+        folder: Contains problems.jsonl.
+    """
     problems = read_problems(folder, options.rounds, options.seed)
     numbers = summarize(asyncio.run(_measure_all(problems, options, console)), len(problems))
     show(numbers, console)

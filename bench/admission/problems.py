@@ -1,6 +1,6 @@
 """The problems of MBPP as proposals of skills, with tests of different strength.
 
-A problem has a reference solution, asserts, and probe inputs that tell whether another program behaves differently.
+A problem has a reference solution, asserts, and probe inputs that show whether another program behaves differently.
 """
 
 import ast
@@ -28,7 +28,11 @@ TESTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem. data: its line of the data file."""
+    """One problem.
+
+    Attributes:
+        data: Its line of the data file.
+    """
 
     data: Mapping[str, Any]
 
@@ -57,7 +61,11 @@ class Problem:
         ]
 
     def proposal(self, source: str, tests: str) -> Proposal:
-        """Return a solution as a proposal. tests: a key of `TESTS`."""
+        """Return a solution as a proposal.
+
+        Args:
+            tests: A key of `TESTS`.
+        """
         source = _acceptable(self.name, source)
         chosen = self.asserts if tests == FULL else self.asserts[:1]
         if tests == EXAMPLE:
@@ -90,7 +98,11 @@ class Problem:
 
 
 def read_problems(folder: Path, rounds: int | None, seed: int) -> list[Problem]:
-    """Return the problems of a folder. rounds: how many are chosen at random, or None for all."""
+    """Return the problems of a folder.
+
+    Args:
+        rounds: How many are chosen at random, or None for all.
+    """
     problems = [Problem(json.loads(line)) for line in (folder / "problems.jsonl").read_text().splitlines()]
     return random.Random(seed).sample(problems, min(rounds, len(problems))) if rounds else problems
 

@@ -23,7 +23,8 @@ _WATCHED_S = 20.0  # how long idle kernels are measured
 def bench(rounds: int, console: Console, *, watched_s: float = _WATCHED_S) -> list[dict[str, Any]]:
     """Measure, print tables, and return their rows, with ratios to a stock kernel. The last row is the machine's load.
 
-    watched_s: how long idle kernels are measured.
+    Args:
+        watched_s: How long idle kernels are measured.
     """
     before = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder, kernelspecs(Path(folder)):

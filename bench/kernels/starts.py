@@ -33,8 +33,9 @@ _PAUSE_S = 0.2  # long enough for background work to finish and the pool of wait
 class _Way:
     """A candidate.
 
-    run: timed. Returns whether the cell succeeded, and a function that stops the kernel. before: called before
-    each run, and not timed.
+    Attributes:
+        run: Timed. Returns whether the cell succeeded, and a function that stops the kernel.
+        before: Called before each run, and not timed.
     """
 
     run: Callable[[], Awaitable[tuple[bool, Callable[[], Awaitable[object]]]]]

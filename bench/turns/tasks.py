@@ -106,7 +106,7 @@ TASKS = (
     ),
     Task(
         "owed_in",
-        "Tell what a customer owes in another currency: the orders added up, then converted.",
+        "Compute what a customer owes in another currency: the orders added up, then converted.",
         ("What does {customer} owe us in {currency}? Orders are in {orders}, exchange rates in {rates}.",),
         lambda world, arguments: world.converted(world.total(arguments["customer"]), arguments["currency"]),
     ),
@@ -140,7 +140,7 @@ TASKS = (
     ),
     Task(
         "weekday_of",
-        "Tell on which day of the week a date falls.",
+        "Return the day of the week on which a date falls.",
         ("What day of the week was {day}?", "On which weekday does {day} fall?"),
         lambda _, arguments: date.fromisoformat(arguments["day"]).strftime("%A"),
         (Draft(drafts.WEEKDAY_OF, drafts.WEEKDAY_OF_TESTS),),

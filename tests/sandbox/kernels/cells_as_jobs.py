@@ -1,7 +1,7 @@
-"""A sandbox whose jobs are each the first cell of a fresh kernel, so that one table and one judge serve both.
+"""A sandbox that runs each job as the first cell of a fresh kernel, so that the attempts for jobs also test kernels.
 
-What a kernel needs for itself is given on top of a job's limits, and an exception is read as a worker would read it.
-Jobs in other languages are refused: a cell can only start them as programs of its box, which is the same box.
+The limits of a job are increased by what the kernel itself needs, and exceptions are interpreted as in a worker. Jobs
+in other languages are refused: a cell can only start them as programs in its own box.
 """
 
 import asyncio
@@ -39,10 +39,10 @@ _ENDS = {
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _NO_MEMORY_TO_FORMAT = "Unexpected exception formatting exception"  # printed by IPython
 
-_SOCKETS = "a kernel makes sockets and events itself: whose network they are in is looked at in test_confined.py"
-_STREAMS = "what a cell prints is a message, and no bytes of a stream"
-_CELL = "a cell is over with its last line: that what it leaves running is bound, too, is tried in test_attacks.py"
-# Attempts that say nothing about a kernel, and why.
+_SOCKETS = "a kernel itself creates sockets and events; test_confined.py checks to which network they belong"
+_STREAMS = "the output of a cell is a message, not bytes of a stream"
+_CELL = "a cell ends with its last line; test_attacks.py checks that processes that it leaves are limited, too"
+# Attempts that prove nothing about a kernel, and why.
 SENSELESS = {
     "use a socket it inherited": _SOCKETS,
     "use a descriptor above the usual ones": _SOCKETS,
@@ -55,7 +55,7 @@ SENSELESS = {
 
 
 def senseless(attempt: Attempt) -> str:
-    """Why an attempt is not made from a cell; "" where it is."""
+    """Return why an attempt is not made from a cell; "" if it is made."""
     if attempt.language is not Language.PYTHON:
         return "a cell can only start other languages as programs, in the same box as a job's"
     if attempt.ends == (End.FILE_SIZE,):
@@ -64,9 +64,9 @@ def senseless(attempt: Attempt) -> str:
 
 
 def from_a_cell(attempt: Attempt) -> Attempt:
-    """The same, with the ends that a kernel may come to as well, and the time that one may take to come to them."""
+    """Return the attempt with the additional ends that a kernel may have, and more time for them."""
     if not {End.TIMEOUT, End.OK, End.ERROR} & set(attempt.ends) and not attempt.beside:
-        # IPython may take long to format a MemoryError on a busy machine; another limit has to end the cell in any case.
+        # IPython may take long to format a MemoryError on a busy machine; another limit must end the cell in any case.
         attempt = replace(attempt, limits=replace(attempt.limits, wall_s=_PATIENCE_S))
     if End.MEMORY in attempt.ends:  # ZeroMQ aborts when it is refused memory
         return replace(attempt, ends=(*attempt.ends, End.ERROR))
@@ -76,9 +76,9 @@ def from_a_cell(attempt: Attempt) -> Attempt:
 
 
 class CellsAsJobs:
-    """Close it always; the sandbox and the context are the caller's.
+    """Runs jobs as cells. Always close it; the caller owns the sandbox and the context.
 
-    While one kernel is tried, the next of its kind starts.
+    While one kernel is being tested, the next one with the same spec starts.
     """
 
     name = "namespace"
@@ -132,7 +132,7 @@ class CellsAsJobs:
 
     @asynccontextmanager
     async def _heard(self, kernel: BoxedKernel, on_output: OnOutput | None) -> AsyncIterator[None]:
-        """Hands on what is printed, as it comes, by a second client."""
+        """Forward printed output as it arrives, with a second client."""
         if on_output is None:
             yield
             return
@@ -157,7 +157,7 @@ async def _end(kernel: BoxedKernel, talk: KernelClient) -> None:
 
 
 async def _subscribed(client: AsyncKernelClient, heard: asyncio.Event) -> None:
-    """Ask until it hears what is published."""
+    """Send requests until the client receives published messages."""
     while not heard.is_set():
         client.kernel_info()
         with contextlib.suppress(TimeoutError):
@@ -174,18 +174,18 @@ async def _hand_on(client: AsyncKernelClient, on_output: OnOutput, heard: asynci
 
 
 def _is_heard(job: Job) -> bool:
-    """Return whether what it prints is waited for: an attempt that holds what it has, or the neighbour."""
+    """Return whether the test waits for the output of the job: an attempt that holds a resource, or the neighbour."""
     return "hold()" in job.code or bool(job.argv)
 
 
 def _code(job: Job) -> str:
     given = f"import os, sys; os.environ.update({dict(job.env)!r}); sys.argv[1:] = {list(job.argv)!r}\n"
-    # Where more than a job may have is taken for held, a kernel may have its own on top.
+    # The threshold for "more than a job may hold" is increased by what the kernel itself holds.
     return given + job.code.replace(f"LIMIT = {HELD_BYTES}", f"LIMIT = {HELD_BYTES + OWN_MEMORY}")
 
 
 def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
-    """With what the box said past ipykernel, where it ended by itself."""
+    """Return the outcome of a cell, including the end of its box if the box ended by itself."""
     streams = {name: "".join(each.text for each in cell.outputs if each.name == name) for name in ("stdout", "stderr")}
     last = b""
     if not kernel.alive and not kernel.ended.cancelled() and kernel.ended.exception() is None:

@@ -113,7 +113,7 @@ async def test_a_loss_is_reported_by_the_next_result_if_its_own_was_not_delivere
 async def test_an_idle_kernel_is_ended_and_the_next_result_reports_it(make: Make) -> None:
     pool = make(idle_s=1e-6)
     await pool.run(ANN, "x = 1")
-    await pool.cull()  # the pool's own timer may have been first
+    await pool.cull()  # the pool's own timer may have ended it already
     assert pool.kernels(ANN) == []
     assert "without a cell" in str((await pool.run(ANN, "1")).state_lost)
 

@@ -29,7 +29,7 @@ async def test_in_a_box(box: NamespaceSandbox, check: Check) -> None:
 
 
 @pytest.mark.parametrize("check", [case(check) for check in programs.CHECKS])
-async def test_at_the_landlock_level_too(check: Check) -> None:
+async def test_in_the_landlock_backend_too(check: Check) -> None:
     sandbox = LandlockSandbox()
     try:
         await check.run(sandbox)
@@ -58,13 +58,13 @@ async def test_a_daemon_thread_does_not_keep_an_open_file_from_being_written(box
     assert outcome.stderr == b""
 
 
-async def test_a_job_may_have_a_package_named_as_one_of_ours(box: NamespaceSandbox) -> None:
+async def test_a_job_may_have_a_package_named_like_one_of_ours(box: NamespaceSandbox) -> None:
     job = Job(code="import sandbox, sys\n[sandbox.WHOSE, [n for n in sys.modules if 'sandbox' in n]]",
               files={"sandbox/__init__.py": b"WHOSE = 'mine'"})  # fmt: skip
     assert (await box.run(job)).value == ["mine", ["sandbox"]]
 
 
-async def test_an_excepthook_of_the_jobs_own_is_called(box: NamespaceSandbox) -> None:
+async def test_the_jobs_own_excepthook_is_called(box: NamespaceSandbox) -> None:
     code = "import sys\nsys.excepthook = lambda *a: print('hooked', a[0].__name__)\nraise KeyError('x')"
     outcome = await box.run(Job(code=code))
     assert (outcome.end, outcome.stdout, outcome.stderr) == (End.ERROR, b"hooked KeyError\n", b"")
@@ -72,7 +72,7 @@ async def test_an_excepthook_of_the_jobs_own_is_called(box: NamespaceSandbox) ->
     assert outcome.error.type == "KeyError"
 
 
-async def test_a_job_that_closes_every_descriptor_still_ends_as_it_says(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_a_job_that_closes_every_descriptor_still_ends_correctly(box: NamespaceSandbox, tmp_path: Path) -> None:
     code = "import os\nos.closerange(3, 256)\nf = open('taken', 'wb', buffering=0); [f.fileno()]"
     outcome = await box.run(Job(code=code, workspace=Mount(tmp_path)))
     assert (outcome.end, outcome.exit_code) == (End.OK, 0)
@@ -118,7 +118,7 @@ os.write(theirs, b'line\\n')
         assert [sorted(value[0]) for value in values] == [["0", "ptmx"]] * 2
 
 
-async def test_the_channel_of_results_hears_one_process_and_keeps_no_descriptor() -> None:
+async def test_the_result_channel_accepts_one_process_and_no_descriptors() -> None:
     channel = ResultChannel()
     frame = worker.pack({"end": "ok"})
     pid = os.fork()
@@ -141,7 +141,7 @@ async def test_the_channel_of_results_hears_one_process_and_keeps_no_descriptor(
     channel.close()
 
 
-async def test_the_channel_of_results_cannot_be_reopened() -> None:
+async def test_the_result_channel_cannot_be_reopened() -> None:
     channel = ResultChannel()
     with pytest.raises(OSError, match="No such device or address"):
         os.open(f"/proc/self/fd/{channel.worker_end}", os.O_RDWR)

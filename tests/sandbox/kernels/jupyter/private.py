@@ -26,7 +26,9 @@ def variables(home: Path) -> dict[str, str]:
 def install(home: Path, **config: Any) -> None:
     """Write our kernelspec where a Jupyter with the variables above finds it.
 
-    config: traits of the provisioner.
+    Args:
+        home: The folder of Jupyter.
+        config: Traits of the provisioner.
     """
     kernelspec.install(NAME, "Boxed", config, prefix=str(home))
     assert KernelSpecManager().get_kernel_spec(NAME).display_name == "Boxed"
