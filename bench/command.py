@@ -1,4 +1,4 @@
-"""`knackbox bench …`: measures speed compared with other tools, retrieval, admission and fidelity.
+"""`knackbox bench …`: measures retrieval, admission and fidelity, and speed in comparison with other tools.
 
 The candidates of a benchmark take turns in one run on one machine, so that changes of the machine's speed affect all of
 them equally. It needs a source checkout. `make bench` and ``python -m bench`` do the same.

@@ -23,7 +23,7 @@ Opened = AsyncIterator[Call]
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """A framework.
+    """One framework of the comparison.
 
     Attributes:
         package: The module that it needs.

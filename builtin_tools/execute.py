@@ -177,7 +177,7 @@ def text(stream: bytes, dropped: int) -> str:
     """Decode a captured stream.
 
     Args:
-        dropped: How many bytes were removed from its middle (see `Limits.capture_bytes`).
+        dropped: The number of bytes that were removed from its middle (see `Limits.capture_bytes`).
     """
     decoded = stream.decode("utf-8", "replace")
     return f"{decoded}\n[{dropped:,} bytes were dropped from the middle]" if dropped else decoded

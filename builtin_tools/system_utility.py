@@ -73,7 +73,7 @@ class CheckRow(TypedDict):
 
 
 class HealthReport(TypedDict):
-    """Whether everything works, and the result of each check."""
+    """The result of each health check, and whether all of them passed."""
 
     healthy: bool
     checks: list[CheckRow]

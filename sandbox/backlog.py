@@ -13,13 +13,13 @@ _LONGEST_S = 60.0
 
 
 class Backlog:
-    """Decides which callers may wait. A refused caller is told when to return, and is admitted at that time.
+    """Decides which callers may wait. A refused caller gets a time to return, and is admitted at that time.
 
     `waiting` is the number of queued jobs per agent, `interval_s` the time from one job's end to the next. All times
     are in seconds of one clock.
 
     Attributes:
-        promised: The agents that were told when to return.
+        promised: The agents that were given a time to return.
     """
 
     def __init__(self, max_wait_s: float = MAX_WAIT_S) -> None:

@@ -228,7 +228,7 @@ def open_streams() -> None:
     The forked interpreter had other files behind these descriptors, and remembers whether those were seekable.
     """
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        errors = "backslashreplace" if name == "stderr" else "surrogateescape"  # those of the locale C.UTF-8
+        errors = "backslashreplace" if name == "stderr" else "surrogateescape"  # as in the locale C.UTF-8
         raw = io.FileIO(descriptor, mode, closefd=False)
         raw.name = f"<{name}>"
         buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
@@ -258,7 +258,7 @@ def prepare_template() -> None:
 
 def leave_no_trace() -> None:
     """Remove our own modules from `sys.modules`: the job may have packages of these names."""
-    if "sandbox" not in sys.modules:  # its template did it; reading all names would copy their pages
+    if "sandbox" not in sys.modules:  # the template has removed them; reading all names would copy their pages
         return
     for name in [name for name in sys.modules if name == "sandbox" or name.startswith("sandbox.")]:
         del sys.modules[name]
@@ -275,7 +275,7 @@ def _show(problem: BaseException, text: str) -> None:
 
 def _finish(reporter: _Reporter, text: bytes, exit_code: int, *, stay: bool) -> NoReturn:
     """End as an interpreter does: wait for threads, run exit handlers, finalize and flush. Then report and exit."""
-    # What the interpreter itself calls: wait for non-daemon threads, then run the exit handlers.
+    # The interpreter itself calls these: they wait for non-daemon threads, then run the exit handlers.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
     _finalize_main()

@@ -178,7 +178,7 @@ def prepare(block: str, tmp_path: Path, environ: dict[str, str]) -> Path:
         )
     if "knackbox restore latest" in block:
         prepared("audit")
-        for lock in home.glob("*.db.lock"):  # the home looks as old as it must be for its first backup
+        for lock in home.glob("*.db.lock"):  # makes the home look old enough for its first backup
             os.utime(lock, (lock.stat().st_mtime - 7200,) * 2)
         prepared("audit")
     return folder

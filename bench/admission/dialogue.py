@@ -22,7 +22,7 @@ _MENTIONED = re.compile(r"`([^`]+)` gives (?:`([^`]+)`|([A-Z]\w+))")
 
 @dataclass(frozen=True, slots=True)
 class ProposalOutcome:
-    """One proposal.
+    """One proposal of a skill, and the answer to it.
 
     Attributes:
         admitted: Whether it became a skill.

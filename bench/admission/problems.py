@@ -28,10 +28,10 @@ TESTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem.
+    """One programming problem.
 
     Attributes:
-        data: Its line of the data file.
+        data: The problem's line of the data file, decoded.
     """
 
     data: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """The name of its function."""
+        """The name of the function that the problem asks for."""
         return str(self.data["entry_point"])
 
     @property
@@ -53,7 +53,7 @@ class Problem:
 
     @property
     def imports(self) -> list[str]:
-        """The imports that its asserts and the arguments of its calls need."""
+        """The imports that the problem's asserts and the arguments of its calls need."""
         found = ast.parse(self.data["code"]).body
         return [
             *self.data["test_imports"],
@@ -74,7 +74,7 @@ class Problem:
         return self.proposed(source, "\n\n".join(cases))
 
     def proposed(self, source: str, tests: str) -> Proposal:
-        """Return a proposal with these tests, which need no import of the skill."""
+        """Return a proposal with these tests; an import of the skill is added to them."""
         head = "\n".join([f"from {self.name} import {self.name}", *self.imports])
         return Proposal(self.name, self.data["prompt"], source, f"{head}\n\n\n{tests}")
 
@@ -101,7 +101,7 @@ def read_problems(folder: Path, rounds: int | None, seed: int) -> list[Problem]:
     """Return the problems of a folder.
 
     Args:
-        rounds: How many are chosen at random, or None for all.
+        rounds: The number of problems to choose at random, or None for all.
     """
     problems = [Problem(json.loads(line)) for line in (folder / "problems.jsonl").read_text().splitlines()]
     return random.Random(seed).sample(problems, min(rounds, len(problems))) if rounds else problems

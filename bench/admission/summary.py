@@ -35,7 +35,7 @@ def summarize(measured: Sequence[Measured], problems: int) -> dict[str, Any]:
     """Return the numbers for each kind of tests and author.
 
     Args:
-        problems: How many were tried.
+        problems: The number of problems that were tried.
     """
     pairs = dict.fromkeys((each.tests, each.author) for each in measured)
     rows = []

@@ -29,7 +29,7 @@ class Rate:
 
     Attributes:
         count: The number of runs.
-        lanes: How many run at the same time.
+        lanes: The number of jobs that run at the same time.
     """
 
     way: str

@@ -33,10 +33,10 @@ class ProcessRequest:
     """The program to run.
 
     Attributes:
-        command: Started without a shell.
-        files: Written to WORK.
+        command: The program and its arguments, started without a shell.
+        files: The text of each file to write to WORK, by name.
         shown: Host folders that must be visible, even inside folders that other users may not enter.
-        scratch_bytes: The size of its private /tmp.
+        scratch_bytes: The size of the program's private /tmp.
     """
 
     command: list[str]

@@ -25,7 +25,7 @@ class Options:
 
     Attributes:
         wanted: Modules, files or features of the suite; empty for all.
-        jobs: How many run at the same time.
+        jobs: The number of programs that run at the same time.
         timeout_s: Time limit of one module on one side.
     """
 

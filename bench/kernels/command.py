@@ -24,7 +24,7 @@ def bench(rounds: int, console: Console, *, watched_s: float = _WATCHED_S) -> li
     """Measure, print tables, and return their rows, with ratios to a stock kernel. The last row is the machine's load.
 
     Args:
-        watched_s: How long idle kernels are measured.
+        watched_s: The time during which idle kernels are measured, in seconds.
     """
     before = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder, kernelspecs(Path(folder)):

@@ -71,7 +71,7 @@ async def costs(more: int, watched_s: float) -> list[Cost]:
     """Measure the cost of `more` kernels started after a first one.
 
     Args:
-        watched_s: How long to measure processor time.
+        watched_s: The time during which processor time is measured, in seconds.
     """
     found = []
     async with AsyncExitStack() as stack:

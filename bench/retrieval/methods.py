@@ -21,10 +21,10 @@ RRF = 60  # the constant of reciprocal rank fusion (Cormack, Clarke and Büttche
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A result.
+    """One result of a search.
 
     Attributes:
-        confidence: How certain the method is that it answers the request; comparable between requests.
+        confidence: How certain the method is that this document answers the request; comparable between requests.
     """
 
     id: str

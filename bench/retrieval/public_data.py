@@ -52,11 +52,11 @@ my dog ran away""".splitlines()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request.
+    """One request of the data set.
 
     Attributes:
         relevant: Ids of the documents that answer it.
-        tuned_on: It is in the half used to choose weights.
+        tuned_on: Whether the request is in the half used to choose the weights.
     """
 
     text: str
@@ -103,7 +103,7 @@ def read_bfcl(folder: Path) -> Data:
 def read_short(folder: Path) -> Data:
     """Read requests of one line, each answered by one tool. The tools have no parameters.
 
-    The half of a request depends on its tool. The exceptions are those of `read_bfcl`.
+    The half of a request depends on its tool. It raises the same exceptions as `read_bfcl`.
     """
     content = json.loads((folder / "requests.json").read_text())
     documents = tuple(tool_document(name, text, {}) for name, text in content["tools"].items())
@@ -116,7 +116,7 @@ def read_short(folder: Path) -> Data:
 def read_multi(folder: Path) -> Data:
     """Read requests that need several tools.
 
-    The half of a request depends on its text. The exceptions are those of `read_bfcl`.
+    The half of a request depends on its text. It raises the same exceptions as `read_bfcl`.
     """
     content = json.loads((folder / "requests.json").read_text())
     documents = tuple(
@@ -130,12 +130,12 @@ def read_multi(folder: Path) -> Data:
 
 
 def read_out_of_scope(folder: Path) -> list[str]:
-    """Read requests that no assistant of the data set supports. The exceptions are those of `read_bfcl`."""
+    """Read requests that no assistant of the data set supports. It raises the same exceptions as `read_bfcl`."""
     return [str(text) for text in json.loads((folder / "requests.json").read_text())]
 
 
 def with_examples(document: Document, examples: Iterable[str]) -> Document:
-    """Return the document with these known requests, shortened as they are when they are stored."""
+    """Return the document with these known requests, shortened as the engine does when it stores them."""
     return replace(document, examples=tuple(text[:500] for text in examples))
 
 

@@ -29,7 +29,7 @@ class Task:
         description: Description of the skill.
         says: Requests, with the arguments in braces.
         answer: Computes the right answer without the skill.
-        drafts: What the agent proposes. If one is refused, it proposes the next.
+        drafts: The drafts that the agent proposes, in order. If one is refused, it proposes the next.
         repaired: Code that also reads the new format of the file.
         file: The argument that names the file that the skill reads.
     """

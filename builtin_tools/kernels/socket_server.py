@@ -21,7 +21,7 @@ from sandbox.kernels.spec import KernelOwner, NoKernel
 
 _MOST_CLIENTS = 8
 _LAST_CELLS = 5
-_SHOWN = 2000  # characters shown of a cell's code, and of what it printed
+_SHOWN = 2000  # the most characters that are shown of a cell's code and of its output
 _log = logging.getLogger("knackbox.kernels")
 
 

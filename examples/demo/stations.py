@@ -50,7 +50,7 @@ class Weather:
 
 
 def station_source(weather_url: str, archive_url: str) -> StaticSource:
-    """Return the tools. They use the services at these URLs."""
+    """Return a source with the three tools, which use the services at these URLs."""
 
     @tool(category="stations", annotations=Annotations(read_only=True))
     async def station_weather(island: Island) -> dict[str, float]:

@@ -129,7 +129,7 @@ class DockerSandbox:
                 await self._engine()
         except TimeoutError:
             raise SandboxError(
-                f"No Docker Engine answers at {self._client.address} within {_READY_WAIT_S:g} s.",
+                f"No Docker Engine answered at {self._client.address} within {_READY_WAIT_S:g} s.",
                 remedy="Start one, or set DOCKER_HOST to the address of one you may use.",
             ) from None
 

@@ -1,4 +1,4 @@
-"""`Client`: the docker SDK, run in threads of its own, with its errors converted to ours.
+"""`Client`: calls the docker SDK in separate threads, and converts its errors to SandboxError.
 
 The SDK blocks. Its calls run neither on the event loop nor in the loop's default executor, which others need.
 """
@@ -135,7 +135,7 @@ class Client:
             raise SandboxError(f"The Docker Engine refused: {problem.explanation or problem}.") from None
         except (docker.errors.DockerException, requests.exceptions.RequestException, _Silent, TimeoutError) as problem:
             raise SandboxError(
-                f"No Docker Engine answers at {self.address} ({problem}).",
+                f"No Docker Engine answered at {self.address} ({problem}).",
                 remedy="Start one, or set DOCKER_HOST to the address of one you may use.",
             ) from None
 

@@ -1,4 +1,4 @@
-"""One container: created, started, and waiting for its one job."""
+"""Starts a container that waits for one job, and ends it."""
 
 import contextlib
 from dataclasses import dataclass

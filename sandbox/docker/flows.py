@@ -152,7 +152,7 @@ class Flows:
             flow.listens = wanted
 
     def read_out(self) -> None:
-        """Send what the sockets already hold, as far as the other end accepts it."""
+        """Send the data that is already in the sockets, as much as the other end accepts."""
         for flow in list(self._by_descriptor.values()):
             while flow.number in self._flows and flow.credit and self._pull(flow):
                 pass

@@ -76,7 +76,7 @@ class KernelSockets:
 def sweep() -> None:
     """Remove the folders of processes that were killed."""
     for path in _base().glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # another user's, in use, or removed meanwhile
+        with contextlib.suppress(OSError):  # it belongs to another user, is in use, or was removed in the meantime
             folder = _open(path)
             try:
                 if os.fstat(folder).st_uid == os.geteuid():

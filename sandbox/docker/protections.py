@@ -1,4 +1,4 @@
-"""Judges what a container enforces, from its own facts and the engine's info."""
+"""Determines which protections a container enforces, from the facts that it reports and from the engine's info."""
 
 from collections.abc import Mapping
 from typing import Any

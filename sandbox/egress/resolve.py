@@ -102,7 +102,7 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
 def _is_this_machine(address: Address) -> bool:
     """Return whether the address belongs to this machine. Sends nothing.
 
-    The system uses an address of its own as the source address, too.
+    For a connection to its own address, the system also uses this address as the source.
     """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004  (IP's version)
     try:

@@ -1,4 +1,4 @@
-"""The rules of egress: what every job is allowed, and which lists of destinations are valid."""
+"""The rules of egress: the limits of every job, and which lists of destinations are valid."""
 
 import ipaddress
 import re

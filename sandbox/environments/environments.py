@@ -180,7 +180,7 @@ class Environments:
                         self._shelf.forget_lock(key)
                     os.close(lock)
         if built:
-            self._held[key].users += 1  # the newest is kept, whatever its size
+            self._held[key].users += 1  # keep the new environment during the eviction, even if it is over the limit
             self._shelf.touch(key)
             try:
                 await asyncio.to_thread(self._shelf.evict, self._config.cap_bytes)

@@ -219,7 +219,7 @@ async def _end(process: asyncio.subprocess.Process, *tasks: asyncio.Future[Any])
     while not waiting.done():
         try:
             await asyncio.shield(waiting)
-        except asyncio.CancelledError:  # its folder cannot be removed before it is gone
+        except asyncio.CancelledError:  # the folder cannot be removed before the process has ended
             cancelled = True
     for task in tasks:
         task.cancel()

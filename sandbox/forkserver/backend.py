@@ -183,7 +183,7 @@ class ForkedSandbox:
                 remedy="Create one sandbox per event loop.",
             )
         self._loop = loop
-        if environment:  # its packages were chosen by the author of the job, and are trusted no more than the job
+        if environment:  # the author of the job chose its packages, so they are trusted no more than the job
             preload = ()
             packages: tuple[str, ...] = (os.fspath(environment.site_packages),)
         else:
@@ -245,7 +245,7 @@ async def _kill(server: ForkServer, box: ForkedBox) -> None:
     while not waiting.done():
         try:
             await asyncio.shield(waiting)
-        except asyncio.CancelledError:  # the box has to be killed however often the task is cancelled
+        except asyncio.CancelledError:  # the box must be killed even if the task is cancelled again
             continue
         except TimeoutError:
             server.abandon()

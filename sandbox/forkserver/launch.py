@@ -39,8 +39,8 @@ del sys.path[0]
 supervisor.main(ours, theirs, wanted)
 """
 # Boxes are forks of this interpreter, so it starts as the interpreter of a job would: without -I and -S, which would
-# show in `sys.flags` and be passed on to child processes. Its path is still minimal: no user site (it gets none of the
-# caller's variables, and no home), and no packages except those of the box.
+# show in `sys.flags` and be passed on to child processes. Its path is still minimal: it has no user site, because the
+# interpreter gets neither the caller's variables nor a home, and no packages except those of the box.
 _AS_JOBS_EXPECT = {"HOME": "/nonexistent", "LANG": "C.UTF-8"}
 
 

@@ -81,7 +81,7 @@ class ForkServer:
         self._next_id = 0
         self._pulse_until = 0.0
         self.dead: str = ""  # the reason, once it has ended
-        self.hung = False  # it no longer responds; what runs in its boxes may still end
+        self.hung = False  # whether it no longer responds; jobs that run in its boxes may still end
         self.jobs = 0  # jobs using it at the moment, counted by the owner
         self.forks = 0
         self.started = 0.0  # on the event loop's clock
@@ -148,7 +148,10 @@ class ForkServer:
             SandboxError: The folder cannot be mounted in a box.
         """
         if len(os.fsencode(path)) > _MAX_PATH:
-            raise SandboxError(f"The workspace's path is over {_MAX_PATH} bytes long.")
+            raise SandboxError(
+                f"The path of the workspace is longer than {_MAX_PATH} bytes.",
+                remedy="Use a folder with a shorter path.",
+            )
         if self.dead:
             raise TemplateLost(f"The box template ended: {self.dead}")
         self._next_id += 1

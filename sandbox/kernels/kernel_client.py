@@ -22,7 +22,7 @@ _INTERRUPTS = 2  # an interrupt that arrives while ipykernel runs its own code i
 # this long after that message was never sent, for example because ipykernel was interrupted before it sent the reply.
 _REPLY_AFTER_S = 5.0
 _NO_REPLY = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "interrupted before its reply was sent"}
-# What reading raises for a malformed or unsigned message: code in the box can send anything.
+# The exceptions that reading raises for a malformed or unsigned message. Code in the box can send anything.
 _NO_MESSAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 
 
@@ -94,8 +94,8 @@ class KernelClient:
                 end = End.OUTPUT if outputs.seen > limits.output_bytes else End.TIMEOUT
                 for _ in range(_INTERRUPTS):
                     self.kernel.interrupt()
-                    # Output printed before the interrupt is still in transit; only a cell that goes on printing exceeds
-                    # this limit.
+                    # Output printed before the interrupt is still in transit; only a cell that continues to print
+                    # exceeds this limit.
                     most = limits.output_bytes + max(limits.output_bytes, _ON_ITS_WAY)
                     reply = await self._until_idle(request, outputs, most, limits.grace_s / _INTERRUPTS)
                     if reply is not None or not self.kernel.alive:
@@ -172,7 +172,7 @@ class KernelClient:
             ended = self.kernel.alive and not self._request  # the cell has ended, and only its reply is missing
             return dict(_NO_REPLY) if ended else None
         except _NO_MESSAGE:
-            # Later messages may be malformed as well: nothing that the kernel sends can be relied on any more.
+            # Later messages may be malformed as well, so the kernel's messages are no longer reliable.
             await self.kernel.kill()
             return None
         finally:

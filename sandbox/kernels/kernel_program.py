@@ -62,7 +62,7 @@ class Shell(ZMQInteractiveShell):
 
 
 def _no_packages(_: str) -> None:
-    """Replaces IPython's own function, which would try the network for ten seconds."""
+    """Print why packages cannot be installed. IPython's own function would try to use the network for ten seconds."""
     raise UsageError(
         "A box has no network, and its packages are those of the environment that Knackbox runs in. "
         "Install it there, then restart the kernel."
@@ -122,7 +122,7 @@ class App(IPKernelApp):
         # Wait for a slow reader: otherwise messages over the limit are dropped, including the one which says that a
         # cell has ended. The option is set in the socket's own thread, because only one thread may use a ZeroMQ socket.
         self.iopub_thread.schedule(partial(self.iopub_thread.socket.setsockopt, zmq.XPUB_NODROP, 1))
-        # The thread opens a socket when it first sends, and would fail after a cell that has left it no descriptor.
+        # The thread opens a socket when it first sends, which would fail after a cell that has used up the descriptors.
         self.iopub_thread.schedule(lambda: self.iopub_thread._event_pipe)  # noqa: SLF001  (there is no public name)
 
     def _session_default(self) -> Session:
@@ -144,7 +144,7 @@ def main() -> None:
     config.Session.key = connection["key"].encode()
     # The C library that Jupyter prefers crashes when memory is refused; Python's own module raises an exception.
     config.Session.packer = config.Session.unpacker = "json"
-    config.HistoryManager.enabled = False  # a file in the box that nobody would read
+    config.HistoryManager.enabled = False  # it would write a file in the box that nobody reads
     app = App.instance(
         config=config,
         kernel_class=Kernel,

@@ -126,7 +126,7 @@ def remove(name: str) -> Path:
 
 
 def silent() -> logging.Logger:
-    """Return a logger that discards everything, for libraries that log what they also raise."""
+    """Return a logger that discards everything, for libraries that also log the exceptions that they raise."""
     log = logging.getLogger("knackbox.silent")
     log.disabled = True
     return log

@@ -122,7 +122,7 @@ class BoxedClient(NotebookClient):
             return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
         except DeadKernelError:
             task = asyncio.current_task()
-            if task is not None and task.cancelling():  # nbclient takes a cancellation for the kernel's death
+            if task is not None and task.cancelling():  # nbclient reports a cancellation as a dead kernel
                 raise asyncio.CancelledError from None
             if self._broken is not None:
                 raise self._broken from None

@@ -71,13 +71,13 @@ def read(data: bytes) -> NotebookNode:
 
 
 def written(notebook: NotebookNode) -> bytes:
-    """Serialise the notebook, as for a file."""
+    """Return the content of the notebook's file."""
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
     return text.encode("utf-8", "backslashreplace") + b"\n"  # an unpaired surrogate, which JSON escapes the same way
 
 
 def language_of(notebook: NotebookNode) -> str:
-    """Return the language in its metadata; Python by default."""
+    """Return the language named in the notebook's metadata; Python if there is none."""
     meta = notebook.metadata
     language = meta.get("kernelspec", {}).get("language") or meta.get("language_info", {}).get("name")
     return str(language or "python")

@@ -17,7 +17,7 @@ OnStream = Callable[[str, str], None]
 """Called with printed output: the name of the stream, and the text."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_MOST = 2000  # outputs per cell: each costs more memory than its bytes
+_MOST = 2000  # outputs per cell, since each takes more memory than its bytes
 _LONGEST = {"name": 100, "ename": 1000, "display_id": 1000}  # characters of fields that do not count towards the limit
 _KINDS = {"execute_result": "result", "display_data": "display"}
 

@@ -165,7 +165,7 @@ class KernelPool:
         """End every kernel."""
         self._closed = True
         kernels, self._kernels = list(self._kernels.values()), {}
-        tasks = [kernel.settling for kernel in kernels if kernel.settling]
+        tasks = [kernel.ending for kernel in kernels if kernel.ending]
         if self._culler is not None:
             tasks.append(self._culler)
         for task in tasks:
@@ -189,7 +189,7 @@ class KernelPool:
             self._starting.discard(kernel)
         if self._culler is None:
             self._culler = asyncio.ensure_future(self._cull_on())
-        # Not at once: a short cell is over before a start competes for the CPU.
+        # Delayed, so that a short cell has ended before a start competes for the CPU.
         asyncio.get_running_loop().call_later(_REFILL_AFTER_S, self._ready.refill, kernel.spec)
         return client
 

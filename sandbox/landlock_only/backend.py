@@ -45,7 +45,7 @@ class LandlockConfig(ForkedConfig):
 
 
 class LandlockSandbox(ForkedSandbox):
-    """Keeps templates and slots like the namespace backend, with templates of its own."""
+    """Runs every job in a fresh process that Landlock, seccomp and rlimits restrict."""
 
     name = "landlock"
 
@@ -150,7 +150,7 @@ class LandlockSandbox(ForkedSandbox):
 def _with_disk_end(job: Job, outcome: Outcome) -> Outcome:
     """Replace the end `file_size` by `disk` if the disk limit is the smaller one.
 
-    A job has no disk of its own, so its largest file may be as large as the disk.
+    In this backend a job has no separate disk, so the limit of a file may be larger than that of the disk.
     """
     if outcome.end is not End.FILE_SIZE or job.limits.disk_bytes >= job.limits.file_size_bytes:
         return outcome
@@ -159,7 +159,7 @@ def _with_disk_end(job: Job, outcome: Outcome) -> Outcome:
 
 
 def _must_be_possible(job: Job) -> None:
-    """Refuse what this backend cannot do.
+    """Refuse a job that this backend cannot run.
 
     Raises:
         Unsupported: The job needs a feature that this backend lacks.

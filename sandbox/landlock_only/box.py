@@ -1,4 +1,4 @@
-"""The process that watches over one job of the `landlock` backend.
+"""The process that supervises one job of the `landlock` backend.
 
 It waits for the job, changes to the job's user, has a worker run it, answers, and exits. It is trusted: the code under
 test runs in a child (`sandbox.landlock_only.confine`) whose Landlock rules are nested in this process's own, so that
@@ -23,7 +23,7 @@ from sandbox.wire import frames, paths
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 # Checking all processes of the machine is slow while a fork bomb's processes compete for the CPU.
 _MOST_THREADS = 128
-# What a process may read of its own /proc; the other files describe the machine.
+# The files of its own /proc that a process may read; the other files describe the machine.
 _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "limits", "fd", "fdinfo")
 
 
@@ -141,7 +141,7 @@ def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
         landlock.allow(ruleset, f"/proc/{pid}/{name}", landlock.READ)
     if workspace >= 0:
         access = landlock.workspace_access(abi_to_write) if abi_to_write else landlock.READ
-        # Allow the folder that was opened, wherever its path leads now.
+        # Allow the folder that was opened, even if its path now leads elsewhere.
         landlock.allow(ruleset, f"/proc/self/fd/{workspace}", access)
 
 
@@ -156,7 +156,7 @@ def _relocate(header: worker.Message, place: places.JobFolder, workspace: int) -
     if workspace >= 0:
         header["cwd"] = os.readlink(f"/proc/self/fd/{workspace}")
         header["folder"] = f"{place.tmp}/job"
-        os.stat(f"{header['cwd']}/.")  # may its owner pass through all folders above it?
+        os.stat(f"{header['cwd']}/.")  # fails if the owner may not enter all folders above it
     else:
         header["cwd"] = header["folder"] = place.work
     for name in ("HOME", "TMPDIR"):

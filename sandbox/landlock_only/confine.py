@@ -87,7 +87,7 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
         worker.rehearse()
         in_use = data_in_use()
         job, body = wait_for_job(_JOB_FD)
-        # A user id reserved for this job has no processes but this one and its parent.
+        # A user id that is reserved for this job has only two processes: this one and its parent.
         others = 1 if job["nobodys"] else _tasks_of_the_machine() + _LEEWAY
         become(*job["user"])
         die_with_parent(parent, signal.SIGKILL)  # a change of user has cleared it

@@ -55,7 +55,7 @@ def without_namespaces() -> bytes:
     ops += bpf.when(MKNOD, no_sockets(1)) + bpf.when(MKNODAT, no_sockets(2))
     ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # its space is charged to nobody; libraries then write zeros
     ops += bpf.when(_SOCKETPAIR, _only_connected_pairs())
-    # A worker dies with the process that watches over it, and must not be able to undo that.
+    # A worker dies with the process that supervises it, and must not be able to change that.
     ops += bpf.when(_PRCTL, bpf.equal(0, _PR_SET_PDEATHSIG, _EPERM))
     return b"".join([*ops, bpf.answer(bpf.ALLOW)])
 

@@ -82,7 +82,7 @@ class LandlockTemplate(TemplateLoop):
         Raises:
             OSError: The folder cannot be removed, or an orphan cannot be killed.
         """
-        if status:  # it was killed, and its processes have become our children
+        if status:  # the box was killed, and its processes have become our children
             self._kill_strays()
         places.remove(f"{self._plan.base}/{box_id}")
 

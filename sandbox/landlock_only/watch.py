@@ -38,7 +38,7 @@ class FamilyWatch(TreeWatch):
     def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
         """Start measuring, like `TreeWatch.begin`. Without a workspace, also watch the file system of the folder."""
         super().begin(limits, worker, workspace)
-        if not workspace:  # what a walk cannot find: deleted files that are mapped, or in transit through a socket
+        if not workspace:  # a walk cannot find deleted files that are mapped or in transit through a socket
             self._space = SharedSpace(self._disk, _HIDDEN * limits["disk_bytes"])
 
     def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (the signature of the base class)

@@ -58,7 +58,7 @@ def attend(
     results = running.results
     reason = _wait(running, channel, time.monotonic() + wall_s, watch, patient=patient)
     used = watch.used_alone(running.pid) if not reason and results.complete else None
-    with contextlib.suppress(ProcessLookupError):  # every other process of the box: daemons of the job end with it
+    with contextlib.suppress(ProcessLookupError):  # kill every other process of the box, including daemons of the job
         os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
     if used is not None:
         return WorkerEnd("", 0, bytes(results.received), used)
@@ -155,7 +155,7 @@ def _order(channel: socket.socket) -> worker.Message:
     """Read an order of the engine.
 
     Raises:
-        EOFError: The stream has ended: nobody waits for the job any more.
+        EOFError: The stream has ended, because nobody waits for the job any more.
     """
     try:
         head = channel.recv(worker.HEADER.size, socket.MSG_WAITALL)

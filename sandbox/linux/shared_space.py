@@ -58,7 +58,7 @@ class SharedSpace:
                 return self._free_before
             self._written[pid] = written
             earlier = before.get(pid, 0)
-            since += written - earlier if written >= earlier else written  # a smaller count is of a new process
+            since += written - earlier if written >= earlier else written  # a smaller count belongs to a new process
         return since
 
     def _holds_more_than_it_may(self, gone: int) -> bool:

@@ -44,7 +44,7 @@ class TreeWatch:
         self.resting = False
         """Whether the tree was nearly idle between the last two checks."""
         self._cpu_seen: dict[tuple[str, bytes], float] = {}
-        # A fork starts with the pages of its template: they are shared, and not charged to the job.
+        # A fork starts with the pages of its template, which are shared and not charged to the job.
         self._inherited = readings.memory("self").own
         self._max_rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

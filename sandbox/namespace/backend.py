@@ -26,7 +26,7 @@ _BOX_UIDS = range(0x70000000, 0x7FFF0000)
 
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig(ForkedConfig):
-    """The configuration of the namespace backend. It adds nothing to that of all forking backends."""
+    """The configuration of the namespace backend, which has only the settings of all forking backends."""
 
 
 class NamespaceSandbox(ForkedSandbox):

@@ -58,7 +58,7 @@ def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
 
 @dataclass(slots=True)
 class _Direction:
-    """One direction of a connection. `left` is what was read and not yet written; nothing more is read before that."""
+    """One direction of a connection. `left` holds bytes not yet written; nothing more is read until it is empty."""
 
     source: socket.socket
     sink: socket.socket
@@ -109,7 +109,7 @@ class Carrier:
     def _join(self, theirs: socket.socket, port: int) -> bool:
         """Connect to the job's server; return False when it does not listen yet.
 
-        On a loopback the result is immediate.
+        On the loopback interface a connection succeeds or fails at once.
         """
         try:
             ours = socket.create_connection((_LOOPBACK, port), timeout=_LAST_PAUSE_S)

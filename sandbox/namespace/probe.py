@@ -1,4 +1,4 @@
-"""Determines which protections this machine enforces, by trying each one in a process of its own."""
+"""Determines which protections this machine enforces, by trying each one in a separate process."""
 
 import errno
 import os

@@ -1,7 +1,7 @@
 """No sandbox: runs jobs as plain child processes with the user's own rights.
 
-Only for `--unsafe-no-sandbox`, and never chosen by default. It limits time, memory and output, and protects nothing
-else; it logs a warning on every run.
+Only for `--unsafe-no-sandbox`, and never chosen by default. It limits time, memory and output, but isolates
+nothing; it logs a warning on every run.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class UnsafeSandbox:
 
 
 def _must_be_possible(job: Job) -> None:
-    """Refuse destinations, which could not be enforced, and packages, which would be missing.
+    """Refuse jobs with destinations, which could not be enforced, or with packages, which would be missing.
 
     Raises:
         Unsupported: The job has destinations or requirements.
@@ -137,7 +137,7 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
         while not ending.done():
             try:
                 await asyncio.shield(ending)
-            except asyncio.CancelledError:  # the process has to be ended however often this is cancelled
+            except asyncio.CancelledError:  # the process must be ended even if the task is cancelled again
                 cancelled = True
         if cancelled:
             raise asyncio.CancelledError
@@ -150,7 +150,7 @@ async def _end(process: asyncio.subprocess.Process, answer: asyncio.Task[bytes])
     """Kill the process and its group; wait until it is gone and every pipe to it is closed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # Nobody reads any more, and Python 3.11 ends its `wait` only once every pipe has reached its end.
+    # Nobody reads the pipes any more, and in Python 3.11 `wait` returns only once every pipe has reached its end.
     transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001
     for number in range(3):
         pipe = transport.get_pipe_transport(number)

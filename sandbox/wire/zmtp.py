@@ -47,7 +47,7 @@ class Meter:
     def _take_head(self) -> bool:
         head = self._head
         if not self._greeted:
-            # Older versions use other framing, and libzmq would switch to whichever the peer uses.
+            # Older versions use other framing, and libzmq would switch to the version of the peer.
             self._greeted = head[0] == _FIRST_BYTE and head[_VERSION_AT] == _VERSION
             head.clear()
             self._wanted = _SHORT_HEAD

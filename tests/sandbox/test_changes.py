@@ -66,7 +66,7 @@ async def test_changes_can_be_applied(box: NamespaceSandbox, workspace: Path) ->
     assert (workspace / "link").is_symlink()
 
 
-async def test_what_is_written_to_the_copy_counts_against_the_disk(box: NamespaceSandbox, workspace: Path) -> None:
+async def test_writes_to_the_copy_count_against_the_disk_limit(box: NamespaceSandbox, workspace: Path) -> None:
     job = Job(
         code="open('big', 'wb').write(b'x' * (20 << 20))",
         workspace=Mount(workspace, Writes.COPY),

@@ -118,7 +118,7 @@ class TestWorkspace:
             "os.mknod('s', 0o20666)",
         ],
     )
-    async def test_no_file_left_in_it_gives_others_its_owners_rights(
+    async def test_no_file_left_in_a_workspace_gives_others_its_owners_rights(
         self, box: NamespaceSandbox, tmp_path: Path, attempt: str
     ) -> None:
         os.chmod(tmp_path, 0o755)
@@ -128,7 +128,9 @@ class TestWorkspace:
             assert not path.stat().st_mode & 0o6000
             assert not stat.S_ISCHR(path.stat().st_mode)
 
-    async def test_a_servers_socket_in_it_cannot_be_reached(self, box: NamespaceSandbox, tmp_path: Path) -> None:
+    async def test_a_servers_socket_in_a_workspace_cannot_be_reached(
+        self, box: NamespaceSandbox, tmp_path: Path
+    ) -> None:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(tmp_path / "server"))
             server.listen()
@@ -139,7 +141,7 @@ class TestWorkspace:
             with pytest.raises(BlockingIOError):
                 server.accept()
 
-    async def test_a_servers_datagram_socket_in_it_cannot_be_reached_through_a_pair(
+    async def test_a_servers_datagram_socket_in_a_workspace_cannot_be_reached_through_a_pair(
         self, box: NamespaceSandbox, tmp_path: Path
     ) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:

@@ -26,7 +26,7 @@ def canary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(file.name)
 
 
-# (what is attempted, code that evaluates to the loot or raises)
+# (what is attempted, code that evaluates to the secret or raises)
 LOOT = [
     ("read the environment of process 1", "open('/proc/1/environ').read()"),
     ("read its own environment", "import os; dict(os.environ)"),
@@ -62,7 +62,7 @@ async def test_a_box_does_not_see_or_signal_its_neighbour(box: NamespaceSandbox)
     assert (await box.run(Job(code="'neighbour'"))).value == "neighbour"
 
 
-# (what is attempted, code that returns "done" only if the kernel let it)
+# (what is attempted, code that returns a value that is not negative only if the kernel allows it)
 FORBIDDEN = [
     ("mount a file system", "libc.mount(b'x', b'/tmp', b'tmpfs', 0, None)"),
     ("unmount /proc", "libc.umount2(b'/proc', 2)"),
@@ -193,7 +193,7 @@ async def test_other_languages_are_as_confined(box: NamespaceSandbox, canary: Pa
 
 @pytest.mark.spec("BOX-6")
 class TestWorkspace:
-    async def test_it_is_shared_read_write_and_its_owner_owns_new_files(
+    async def test_a_workspace_is_shared_read_write_and_its_owner_owns_new_files(
         self, box: NamespaceSandbox, tmp_path: Path
     ) -> None:
         (tmp_path / "in.txt").write_text("hello")
@@ -203,12 +203,12 @@ class TestWorkspace:
         assert (tmp_path / "out.txt").stat().st_uid == tmp_path.stat().st_uid
         assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt"]
 
-    async def test_it_can_be_read_only(self, box: NamespaceSandbox, tmp_path: Path) -> None:
+    async def test_a_workspace_can_be_read_only(self, box: NamespaceSandbox, tmp_path: Path) -> None:
         outcome = await box.run(Job(code="open('x', 'w')", workspace=Mount(tmp_path, Writes.NO)))
         assert outcome.end is End.ERROR
         assert list(tmp_path.iterdir()) == []
 
-    async def test_a_link_that_points_out_of_it_leads_nowhere(
+    async def test_a_link_that_points_out_of_a_workspace_leads_nowhere(
         self, box: NamespaceSandbox, tmp_path: Path, canary: Path
     ) -> None:
         (tmp_path / "out").symlink_to(canary)
@@ -216,7 +216,9 @@ class TestWorkspace:
         code = f"import os\n[os.path.exists('out'), os.path.exists('up{canary}'), os.path.exists('../{canary.name}')]"
         assert (await box.run(Job(code=code, workspace=Mount(tmp_path)))).value == [False, False, False]
 
-    async def test_set_uid_files_left_in_it_give_no_rights(self, box: NamespaceSandbox, tmp_path: Path) -> None:
+    async def test_set_uid_files_left_in_a_workspace_give_no_rights(
+        self, box: NamespaceSandbox, tmp_path: Path
+    ) -> None:
         code = "cp /usr/bin/id ./id; chmod u+s id; ./id -u"
         outcome = await box.run(Job(language=Language.BASH, code=code, workspace=Mount(tmp_path)))
         assert outcome.stdout.strip() == b"1000"

@@ -92,7 +92,7 @@ async def test_another_users_rights_are_refused_as_the_kernel_refuses_them(box: 
     assert (await box.run(Job(code=code))).value == [errno.EPERM, True]
 
 
-async def test_its_own_user_may_be_set_again(box: NamespaceSandbox) -> None:
+async def test_a_job_may_set_the_user_that_it_already_has(box: NamespaceSandbox) -> None:
     code = "import os\nme, mine = os.getuid(), os.getgid()\nos.setresuid(me, -1, me)\nos.setgid(mine)\nos.chown('main.py', me, mine)\nos.chown('main.py', -1, -1)"
     assert (await box.run(Job(code=code))).end is End.OK
 

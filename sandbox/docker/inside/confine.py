@@ -43,7 +43,7 @@ class Confined:
 
     def hand_over(self, frame: bytes) -> None:
         """Send the worker the job's frame and close the descriptor."""
-        with contextlib.suppress(BrokenPipeError):  # it died while waiting: its exit status says how
+        with contextlib.suppress(BrokenPipeError):  # the worker died while it was waiting; its exit status says how
             worker.write_all(self.job, frame)
         os.close(self.job)
 

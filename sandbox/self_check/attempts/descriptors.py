@@ -86,7 +86,7 @@ ATTEMPTS = tuple(
         code,
         why,
         harmless=looks,
-        # A container's engine may give the worker a socket. Then it only matters what the socket is connected to.
+        # A container's engine may give the worker a socket. In that case only attempts to use the socket apply.
         only=frozenset() if looks else FILTERED,
     )
     for attempt, code, why, looks in _ROWS

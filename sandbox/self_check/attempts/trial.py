@@ -17,7 +17,7 @@ from sandbox.self_check.attempts.stage import CANARY_BEGINS, Stage
 _PLACEHOLDER = re.compile("@([A-Z0-9_]+)@")
 _WAIT_S = 30.0
 _MAX_EXIT_CODE, _MAX_SIGNAL = 255, 64
-# The most CPU time that a machine could have used, however many processors it has.
+# More processors than any machine has: the CPU time of a job cannot exceed its wall time multiplied by this number.
 _MAX_CPU_SHARE = 1024
 _TICK = b"tick"
 
@@ -189,7 +189,7 @@ def _last_line(outcome: Outcome) -> str:
 
 
 def _was_tried(attempt: Attempt, outcome: Outcome, text: str) -> bool:
-    """Return whether the code got as far as being refused, instead of failing because of a bug in its own text."""
+    """Return whether the attempt was really made and refused, instead of failing because of a bug in its code."""
     if "*" in attempt.raises or End.OK not in attempt.ends:
         return True
     if attempt.language is not Language.PYTHON:
@@ -202,7 +202,7 @@ def _was_tried(attempt: Attempt, outcome: Outcome, text: str) -> bool:
 
 
 def _malformed(outcome: Outcome) -> Iterator[str]:
-    """Yield descriptions of values that no job's outcome may have, whatever its code reports."""
+    """Yield descriptions of values that no outcome may have, even if the code of the job reports them."""
     if outcome.exit_code is not None and not 0 <= outcome.exit_code <= _MAX_EXIT_CODE:
         yield f"the exit code is {outcome.exit_code}"
     if outcome.signal is not None and not 0 < outcome.signal <= _MAX_SIGNAL:

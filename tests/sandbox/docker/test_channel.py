@@ -95,7 +95,7 @@ class TestLeftovers:
             assert is_left_over(self.labelled(elsewhere, "exited"), ContainerOwner.this_process())
 
 
-def test_shapes_are_equal_when_their_containers_would_be(tmp_path: Path) -> None:
+def test_shapes_are_equal_when_their_containers_would_be_equal(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     one = Shape.of(Limits(wall_s=1), ("b", "a"), Mount(tmp_path))
     assert one == Shape.of(Limits(wall_s=2, cpu_s=3), ("a", "b", "a"), Mount(tmp_path / "link"))

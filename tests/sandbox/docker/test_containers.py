@@ -246,7 +246,9 @@ class TestDeadEngines:
 
 @pytest.mark.spec("BOX-6")
 class TestWorkspace:
-    async def test_it_is_shared_read_write_and_its_owner_owns_new_files(self, box: DockerSandbox, place: Path) -> None:
+    async def test_a_workspace_is_shared_read_write_and_its_owner_owns_new_files(
+        self, box: DockerSandbox, place: Path
+    ) -> None:
         (place / "in.txt").write_text("hello")
         job = Job(code="open('out.txt', 'w').write(open('in.txt').read() * 2)", workspace=Mount(place))
         assert (await box.run(job)).end is End.OK
@@ -254,12 +256,12 @@ class TestWorkspace:
         assert (place / "out.txt").stat().st_uid == SOMEBODY
         assert sorted(found.name for found in place.iterdir()) == ["in.txt", "out.txt"]
 
-    async def test_files_of_the_job_are_not_written_to_it(self, box: DockerSandbox, place: Path) -> None:
+    async def test_files_of_the_job_are_not_written_to_the_workspace(self, box: DockerSandbox, place: Path) -> None:
         job = Job(code="open('/tmp/job/a').read()", files={"a": b"text"}, workspace=Mount(place))
         assert (await box.run(job)).value == "text"
         assert list(place.iterdir()) == []
 
-    async def test_it_can_be_read_only(self, box: DockerSandbox, place: Path) -> None:
+    async def test_a_workspace_can_be_read_only(self, box: DockerSandbox, place: Path) -> None:
         outcome = await box.run(Job(code="open('x', 'w')", workspace=Mount(place, Writes.NO)))
         assert outcome.end is End.ERROR
         assert list(place.iterdir()) == []
@@ -272,7 +274,7 @@ class TestWorkspace:
         with pytest.raises(SandboxError, match=r"belongs to root.*namespace backend"):
             await box.run(Job(code="1", workspace=Mount(tmp_path)))
 
-    async def test_a_link_that_points_out_of_it_leads_nowhere(self, box: DockerSandbox, place: Path) -> None:
+    async def test_a_link_that_points_out_of_a_workspace_leads_nowhere(self, box: DockerSandbox, place: Path) -> None:
         secret = place.parent / "secret"
         secret.write_text("secret")
         secret.chmod(0o644)
@@ -311,7 +313,7 @@ class TestRefused:
         async with DockerSandbox(DockerConfig(url=f"unix://{tmp_path}/none.sock")) as box:
             report = await box.report()
             assert [item.name for item in report.missing] == ["container"]
-            with pytest.raises(SandboxError, match=r"No Docker Engine answers at unix://.*Start one"):
+            with pytest.raises(SandboxError, match=r"No Docker Engine answered at unix://.*Start one"):
                 await box.run(Job(code="1"))
 
     async def test_a_missing_image_is_named(self) -> None:

@@ -73,7 +73,7 @@ def ends() -> Iterator[tuple[End, End]]:
         end.close()
 
 
-def settle(left: End, right: End) -> None:
+def exchange_all(left: End, right: End) -> None:
     """Process both ends until there is nothing more to do."""
     deadline = time.monotonic() + 20
     while True:
@@ -108,7 +108,7 @@ def test_every_connection_gets_its_own_bytes_in_order(pieces: list[tuple[int, bo
     for number, inward, data in pieces:
         pairs[number][0 if inward else 1].send(data)
         wanted[number, inward] = wanted.get((number, inward), b"") + data
-        settle(left, right)
+        exchange_all(left, right)
     for number, (near, far) in pairs.items():
         assert received(far) == wanted.get((number, True), b"")
         assert received(near) == wanted.get((number, False), b"")
@@ -127,7 +127,7 @@ def test_data_larger_than_a_window_arrives_completely(ends: tuple[End, End]) -> 
         if sent < len(data):
             with contextlib.suppress(BlockingIOError):
                 sent += far.send(data[sent:])
-        settle(left, right)
+        exchange_all(left, right)
         got += received(near)
     assert got == data
 
@@ -143,9 +143,9 @@ def test_a_reader_that_does_not_read_delays_only_itself(ends: tuple[End, End]) -
                 printer.send(b"x" * 65_536)
                 assert time.monotonic() < deadline
         except BlockingIOError:
-            settle(left, right)
+            exchange_all(left, right)
     other.send(b"here")
-    settle(left, right)
+    exchange_all(left, right)
     assert received(quick) == b"here"
     assert len(left.flows._flows[1].left) <= WINDOW
     assert received(slow)
@@ -156,7 +156,7 @@ def test_data_sent_before_the_end_arrives_before_the_end(ends: tuple[End, End]) 
     near, far = left.begin(1), right.begin(1)
     far.send(b"last words")
     far.close()
-    settle(left, right)
+    exchange_all(left, right)
     assert near.recv(100) == b"last words"
     assert near.recv(100) == b""
     assert len(left.flows) == len(right.flows) == 0
@@ -215,7 +215,7 @@ def test_a_connection_waits_for_a_job_that_does_not_listen_yet() -> None:
     end.close()
 
 
-def test_only_ports_of_the_job_can_be_connected_to() -> None:
+def test_only_ports_of_the_job_accept_connections() -> None:
     end = End()
     with socket.create_server(("127.0.0.1", 0)) as server:
         ways = Ways(end.poller, end.flows, [1])
@@ -241,7 +241,7 @@ class TestSockets:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
         return tmp_path
 
-    def test_they_are_private_and_removed_when_closed(self, base: Path) -> None:
+    def test_socket_folders_are_private_and_removed_when_closed(self, base: Path) -> None:
         with inlets.KernelSockets(5) as ways:
             (folder,) = base.iterdir()
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -110,7 +110,7 @@ async def test_a_signal_is_sent_and_waited_for_until_it_is_confirmed(far: Far) -
     await asyncio.wait_for(waiting, WAIT_S)
 
 
-async def test_waiting_for_a_signal_ends_when_the_job_has_ended(far: Far) -> None:
+async def test_waiting_for_a_signal_to_be_confirmed_ends_when_the_job_ends(far: Far) -> None:
     await far.hear()
     far.job.signal(2)
     waiting = asyncio.ensure_future(far.job.signalled())

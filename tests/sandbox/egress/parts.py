@@ -110,7 +110,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 @dataclass
 class Authority:
-    """A certificate authority that nobody else trusts."""
+    """A certificate authority that only the tests trust."""
 
     folder: Path
 

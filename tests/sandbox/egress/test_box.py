@@ -169,7 +169,7 @@ def attempt(address):
     assert outcome.connections == ()
 
 
-# (what is attempted, code that evaluates to "connected" if it worked; {port} is of a server on this machine)
+# Code that evaluates to "connected" if the attempt worked.
 ATTEMPT = """
 import socket
 def attempt(host, port, kind=socket.SOCK_STREAM):

@@ -586,7 +586,7 @@ async def test_data_sent_before_the_end_still_arrives() -> None:
             with socket.create_connection(("127.0.0.1", out.direct[to])) as client:
                 client.setblocking(False)
                 await asyncio.get_running_loop().sock_sendall(client, body)
-            await asyncio.sleep(0)  # accepted at most
+            await asyncio.sleep(0)  # the gateway has at most accepted the connection by now
             await eventually(lambda: server.connections == 1)
         await eventually(lambda: len(server.ended) == 1 and server.ended[0].is_set())
     assert len(got) == len(body)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spec("BOX-10")
         ("::ffff:1.2.3.4", "1.2.3.4"),
     ],
 )
-def test_a_host_has_one_spelling(written: str, canonical: str) -> None:
+def test_a_host_has_one_canonical_spelling(written: str, canonical: str) -> None:
     assert canonical_host(written) == canonical
 
 
@@ -90,7 +90,7 @@ def test_every_name_gets_its_own_address_and_a_listed_address_is_kept() -> None:
     assert plan.environment()["https_proxy"] == "http://127.0.2.1:3128"
 
 
-def test_a_name_does_not_get_an_address_that_is_listed() -> None:
+def test_a_name_is_not_mapped_to_an_address_that_is_itself_listed() -> None:
     made = plan.make((Destination("a.test", 80), Destination("127.0.1.1", 80)))
     assert made is not None
     assert made.listen[1:] == [("127.0.1.2", 80), ("127.0.1.1", 80)]

@@ -68,9 +68,9 @@ def from_a_cell(attempt: Attempt) -> Attempt:
     if not {End.TIMEOUT, End.OK, End.ERROR} & set(attempt.ends) and not attempt.beside:
         # IPython may take long to format a MemoryError on a busy machine; another limit must end the cell in any case.
         attempt = replace(attempt, limits=replace(attempt.limits, wall_s=_PATIENCE_S))
-    if End.MEMORY in attempt.ends:  # ZeroMQ aborts when it is refused memory
+    if End.MEMORY in attempt.ends:  # ZeroMQ aborts when it cannot allocate memory
         return replace(attempt, ends=(*attempt.ends, End.ERROR))
-    if attempt.attempt == "leave a changed builtin":  # ipykernel needs it to answer
+    if attempt.attempt == "leave a changed builtin":  # ipykernel needs the builtin in order to answer
         return replace(attempt, ends=(*attempt.ends, End.TIMEOUT))
     return attempt
 
@@ -201,8 +201,8 @@ def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
 
 
 def _end_of(end: End, error: CodeError | None, printed: str = "") -> End:
-    # IPython was refused memory, and what holds it is still there. Either no reply could be made, or a message was sent
-    # incomplete, after which the kernel is killed because nothing that it sends can be relied on.
+    # IPython could not allocate memory, because the objects of the cell still use it. Either it could not create a reply,
+    # or it sent an incomplete message, after which the kernel is killed, because its messages are no longer reliable.
     if end in (End.TIMEOUT, End.KILLED) and _NO_MEMORY_TO_FORMAT in printed:
         return End.MEMORY
     if end is not End.ERROR or error is None:

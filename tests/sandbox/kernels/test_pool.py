@@ -172,7 +172,7 @@ async def test_another_spec_for_the_same_name_is_refused(make: Make) -> None:
         await pool.run(ANN, "1", spec=KernelSpec(processes=32))
 
 
-async def test_a_closed_pool_refuses(make: Make) -> None:
+async def test_a_closed_pool_refuses_cells(make: Make) -> None:
     pool = make()
     await pool.run(ANN, "1")
     await pool.aclose()

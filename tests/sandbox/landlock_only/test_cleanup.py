@@ -1,4 +1,4 @@
-"""No process is left, even if it has daemonised, and no folder, whichever process is killed."""
+"""No process is left, even if it has daemonised, and no folder, even if any of the processes is killed."""
 
 import asyncio
 import contextlib

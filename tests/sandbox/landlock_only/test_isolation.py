@@ -234,7 +234,7 @@ async def test_each_job_of_root_has_its_own_unprivileged_user(box: LandlockSandb
 
 @pytest.mark.spec("BOX-6")
 class TestWorkspace:
-    async def test_it_is_shared_read_write_and_its_owner_owns_new_files(
+    async def test_a_workspace_is_shared_read_write_and_its_owner_owns_new_files(
         self, box: LandlockSandbox, folder: Path
     ) -> None:
         (folder / "in.txt").write_text("hello")
@@ -245,7 +245,7 @@ class TestWorkspace:
         assert (folder / "out.txt").stat().st_uid == folder.stat().st_uid
         assert sorted(path.name for path in folder.iterdir()) == ["in.txt", "out.txt"]
 
-    async def test_it_can_be_read_only(self, box: LandlockSandbox, folder: Path) -> None:
+    async def test_a_workspace_can_be_read_only(self, box: LandlockSandbox, folder: Path) -> None:
         (folder / "in.txt").write_text("hello")
         code = "text = open('in.txt').read()\nfor name in ('in.txt', 'new'):\n    try: open(name, 'w'); text += ' written'\n    except PermissionError: pass\ntext"
         outcome = await box.run(Job(code=code, workspace=Mount(folder, Writes.NO)))
@@ -268,7 +268,7 @@ class TestWorkspace:
         with pytest.raises(SandboxError, match="copy-on-write"):
             await box.run(Job(code="1", workspace=Mount(folder, Writes.COPY)))
 
-    async def test_folders_beside_it_cannot_be_read(
+    async def test_folders_beside_a_workspace_cannot_be_read(
         self, box: LandlockSandbox, folder: Path, secrets: dict[str, str]
     ) -> None:
         (folder / "out").symlink_to(secrets["tmp"])
@@ -276,7 +276,9 @@ class TestWorkspace:
         assert (await box.run(Job(code=code, workspace=Mount(folder)))).stdout.split() == [b"closed"] * 3
 
     @pytest.mark.parametrize("language", [Language.BASH, Language.NODE])
-    async def test_other_languages_work_in_it(self, box: LandlockSandbox, folder: Path, language: Language) -> None:
+    async def test_other_languages_work_in_a_workspace(
+        self, box: LandlockSandbox, folder: Path, language: Language
+    ) -> None:
         code = {Language.BASH: "echo -n hi > out", Language.NODE: "require('fs').writeFileSync('out', 'hi')"}[language]
         assert (await box.run(Job(language=language, code=code, workspace=Mount(folder)))).end is End.OK
         assert (folder / "out").read_text() == "hi"

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-3"
 MB = 1 << 20
 
 
-# The same table as for namespaces, except that /tmp and /dev/shm of a box are here in the job's folder.
+# The cases of the namespace backend, but with the job's folder in place of /tmp and /dev/shm.
 AT_THIS_LEVEL = [
     (end, language, code.replace("/dev/shm/", "").replace("/tmp/", "$TMPDIR/"), limits)
     for end, language, code, limits in CASES

@@ -54,7 +54,7 @@ async def test_what_another_process_writes_is_not_charged_to_the_job(box: Namesp
     assert (outcome.end, outcome.value, outcome.usage.limits_hit) == (End.OK, True, ())
 
 
-async def test_the_landlock_backend_does_not_charge_it_either(tmp_path: Path) -> None:
+async def test_the_landlock_backend_does_not_charge_what_another_process_writes(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     base = Path(tempfile.gettempdir())

@@ -24,12 +24,12 @@ def case(check: Check) -> object:
 
 
 @pytest.mark.parametrize("check", [case(check) for check in programs.CHECKS])
-async def test_in_a_box(box: NamespaceSandbox, check: Check) -> None:
+async def test_a_program_behaves_as_expected_in_a_box(box: NamespaceSandbox, check: Check) -> None:
     await check.run(box)
 
 
 @pytest.mark.parametrize("check", [case(check) for check in programs.CHECKS])
-async def test_in_the_landlock_backend_too(check: Check) -> None:
+async def test_a_program_behaves_as_expected_in_the_landlock_backend(check: Check) -> None:
     sandbox = LandlockSandbox()
     try:
         await check.run(sandbox)
@@ -81,7 +81,7 @@ async def test_a_job_that_closes_every_descriptor_still_ends_correctly(box: Name
 
 @pytest.mark.spec("BOX-16")
 class TestPseudoTerminals:
-    async def test_a_program_can_be_run_in_one(self, box: NamespaceSandbox) -> None:
+    async def test_a_program_can_be_run_in_a_terminal(self, box: NamespaceSandbox) -> None:
         code = """
 import os, pty
 pid, terminal = pty.fork()
@@ -97,7 +97,7 @@ os.waitpid(pid, 0)
         outcome = await box.run(Job(code=code))
         assert outcome.value == ["/dev/pts/0\r\n", ["0", "ptmx"]], outcome
 
-    async def test_a_pair_is_connected_and_a_terminal(self, box: NamespaceSandbox) -> None:
+    async def test_the_two_ends_of_a_terminal_are_connected(self, box: NamespaceSandbox) -> None:
         code = """
 import os, termios
 ours, theirs = os.openpty()
@@ -107,12 +107,12 @@ os.write(theirs, b'line\\n')
         outcome = await box.run(Job(code=code))
         assert outcome.value == ["line\r\n", True, "/dev/pts/0", 0o666], outcome
 
-    async def test_bash_has_one_through_script(self, box: NamespaceSandbox) -> None:
+    async def test_bash_gets_a_terminal_from_the_script_command(self, box: NamespaceSandbox) -> None:
         code = "script -qc 'test -t 0 && test -t 1 && echo both' /dev/null"
         outcome = await box.run(Job(language=Language.BASH, code=code))
         assert outcome.stdout == b"both\r\n", outcome
 
-    async def test_each_box_has_its_own(self, box: NamespaceSandbox) -> None:
+    async def test_each_box_has_its_own_terminals(self, box: NamespaceSandbox) -> None:
         code = "import os\n_ = os.openpty()\n[os.listdir('/dev/pts')]"
         values = [(await box.run(Job(code=code))).value for _ in range(2)]
         assert [sorted(value[0]) for value in values] == [["0", "ptmx"]] * 2

@@ -211,7 +211,7 @@ class Soak:
         pid = self._engine.pid
         expected = self.report.descriptors[0] if self.report.descriptors else None
         if expected is None:
-            settle(lambda: residue.descriptors(pid), times=20)
+            wait_until_stable(lambda: residue.descriptors(pid), times=20)
         else:
             wait_until(lambda: residue.descriptors(pid) == expected, f"descriptors are not {expected} again")
         self.report.descriptors.append(residue.descriptors(pid))
@@ -259,7 +259,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         select.select([], [], [], 0.01)
 
 
-def settle(value: Callable[[], int], times: int) -> None:
+def wait_until_stable(value: Callable[[], int], times: int) -> None:
     """Wait until the value has been the same this many times in a row."""
     seen: list[int] = []
 

@@ -87,7 +87,7 @@ def mounts() -> list[str]:
 
 
 def mounted(path: Path) -> list[str]:
-    """Return the live processes in which the folder is a mount."""
+    """Return the ids of the live processes in whose mount namespace the folder is a mount point."""
     found = []
     for pid in living():
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Every attempt of the suite is made on the default backend, and fails as its row says."""
+"""Makes every attempt of the suite on the default backend; each must be stopped in the way that the suite expects."""
 
 import pytest
 
