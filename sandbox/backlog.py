@@ -7,7 +7,7 @@ from sandbox.promises import Promises
 MAX_WAIT_S = 10.0  # most clients give up after 30 s, and an estimate may be wrong by a factor of two
 SHED_ABOVE = 1.5  # as a multiple of the longest wait; longer waits mean that the estimates were too low
 
-_PROMISED = 1.25  # as a multiple of the longest wait; the limit for callers who return at the promised time
+_PROMISED = 1.25  # as a multiple of the longest wait; the limit for callers who return at the time they were given
 _SHORTEST_S = 0.05
 _LONGEST_S = 60.0
 
@@ -28,7 +28,7 @@ class Backlog:
         self.promised = self._promises.due_by_caller
 
     def returns(self, agent: str, now: float) -> bool:
-        """Return whether the agent has returned at its promised time. Call this once per job."""
+        """Return whether the agent has returned at the time that it was given. Call this once per job."""
         return self._promises.keep(agent, now)
 
     def admits(

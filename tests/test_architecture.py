@@ -31,7 +31,7 @@ def test_every_step_of_a_flow_is_a_function_of_the_file_that_is_named() -> None:
     assert not wrong
 
 
-def test_every_folder_of_the_packages_has_a_row() -> None:
+def test_every_folder_of_a_package_has_a_row_in_its_table() -> None:
     for package in PACKAGES:
         table = PAGE.partition(f"\n### {package}\n")[2].partition("\n#")[0]
         named = set(re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE))))

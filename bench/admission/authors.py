@@ -10,7 +10,7 @@ from bench.admission.problems import Problem
 from bench.admission.solutions import Answer, answers_of
 from sandbox.contract import Sandbox
 
-WRONG_SHARE = 0.2  # of a guessing author's answers
+WRONG_SHARE = 0.2  # the share of a guessing author's answers that are wrong
 AUTHORS: Mapping[str, str] = {
     "truth": "gives the answers of the reference solution",
     "paste": "gives what the refusal shows, or else accepts any result, for two rounds",

@@ -28,7 +28,7 @@ AT_ONCE = 2  # problems measured at the same time
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
-    """What to measure.
+    """The options of a run: what to measure.
 
     Attributes:
         rounds: The number of randomly chosen problems, None for all.

@@ -48,7 +48,7 @@ class Problem:
 
     @property
     def asserts(self) -> list[str]:
-        """Its asserts, as source text."""
+        """The asserts of the problem, as source text."""
         return [line.strip() for line in self.data["tests"]]
 
     @property

@@ -13,7 +13,7 @@ _SECONDS = 3.0
 
 
 def examine(problem: dict[str, Any], sources: list[str]) -> list[dict[str, Any]]:
-    """Run each source.
+    """Run each source in a process of its own.
 
     Returns:
         For each source: ``asserts``, whether each holds; ``answers``, the results for the probe inputs as text; and

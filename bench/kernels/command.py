@@ -16,7 +16,7 @@ from bench.table import show
 from bench.timing import Series
 
 _TRIPS_PER_ROUND = 5
-_MOST_KERNELS = 6  # when memory is measured
+_MOST_KERNELS = 6  # the most kernels held at once when memory is measured
 _WATCHED_S = 20.0  # how long idle kernels are measured
 
 

@@ -27,10 +27,10 @@ class Task:
     Attributes:
         name: Name of the task and of the skill for it.
         description: Description of the skill.
-        says: Requests, with the arguments in braces.
+        says: Wordings of the request, with the arguments in braces.
         answer: Computes the right answer without the skill.
         drafts: The drafts that the agent proposes, in order. If one is refused, it proposes the next.
-        repaired: Code that also reads the new format of the file.
+        repaired: Code of the skill that reads the old and the new format of the file.
         file: The argument that names the file that the skill reads.
     """
 

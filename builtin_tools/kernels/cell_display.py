@@ -15,7 +15,7 @@ Write = Callable[[File], str]
 FOLDER = "outputs"  # the folder in the workspace for the files of cells
 _TRIES = 3  # names tried for one file
 
-MOST_FILES = 20  # per cell
+MOST_FILES = 20  # files per cell
 MOST_BYTES = 32 << 20  # the total size of the files of a cell
 VALUE_TEXT = 1 << 20  # characters of all outputs together in the structured value; the message is not limited
 

@@ -51,7 +51,7 @@ _UIDS = range(61_184, 65_520)
 
 @dataclass(frozen=True, slots=True)
 class DockerConfig:
-    """How containers are created, and how many of them.
+    """The settings of the Docker backend: how containers are created, and how many.
 
     Attributes:
         image: An image with Python 3.11 or newer as `python`, and Bash and Node where jobs need them. It is never

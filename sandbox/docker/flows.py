@@ -135,7 +135,7 @@ class Flows:
             self._pull(flow)
 
     def listen(self, *, room: bool) -> None:
-        """Update the poller.
+        """Register each socket with the poller for the events that can be handled now.
 
         Args:
             room: Whether frames to the other end still fit into its buffer.

@@ -23,14 +23,14 @@ class NameNotResolved(Exception):
 
 
 class Resolver(Protocol):
-    """Looks up one name.
+    """Looks up the addresses of a host name.
 
     Raises:
         OSError: The name has no address.
     """
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """Return its addresses as text, in order of preference."""
+        """Return the addresses of the host as text, in order of preference."""
         ...
 
 

@@ -19,7 +19,7 @@ from sandbox.forkserver.server import ForkedBox
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
 _READ = 1 << 16
-_DECODED_AT_ONCE = 16 << 10  # bytes; a longer head is decoded in a thread. Only an answer can have one
+_DECODED_AT_ONCE = 16 << 10  # bytes; a longer head, which only an answer can have, is decoded in a thread
 _MAX_OUTLETS = 64  # sockets one message of the box may carry
 _READS_PER_WAKE = 16  # so that a job that never stops printing does not block the event loop
 

@@ -24,7 +24,7 @@ _START_WAIT_S = 60.0
 _ANSWER_WAIT_S, _LOOK_S = 10.0, 0.5
 _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given up
 _SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
-_PULSE_AGAIN_S = 1.0  # the supervisor keeps the pulse going for twice as long (`sandbox.namespace.pulse`)
+_PULSE_AGAIN_S = 1.0  # the pulse is requested at most this often, and lasts twice as long (`sandbox.namespace.pulse`)
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX = 3
 

@@ -26,7 +26,7 @@ from jupyter_client.session import Session
 from traitlets.config import Config
 
 _M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
-_PIECE = 1 << 16  # characters
+_PIECE = 1 << 16  # characters; longer text is written and flushed in pieces of this size
 _LONGEST_MESSAGE = 63 << 20  # process 1 cuts a connection at 64 MiB: `sandbox.wire.zmtp`
 _UNREAD = 16  # messages kept for a reader; ZeroMQ's default of a thousand is 64 MiB of output ahead of an interrupt
 

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from sandbox.kernels.nbclient_boxed import BoxedClient, KernelRejected, OnOutput
 
 Ending = Literal["ok", "error", "timeout", "output", "died"]
-_WORDS = 300  # characters of a reason
+_WORDS = 300  # the most characters of a reason
 _WITH_IDS = 5  # the first minor format whose cells have ids
 
 

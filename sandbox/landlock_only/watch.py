@@ -15,9 +15,9 @@ from sandbox.linux.watch import TreeWatch, Used
 
 _BLOCK = 512
 _SLACK = 1 << 20  # margin for the file system's own blocks: a file exactly as large as the limit is allowed
-_IDLE_SHARE = 9  # a check that took 1 ms is followed by a pause of 9 ms: a machine may have thousands of processes
-_LONGEST_IDLE_S = 0.1  # a check that took long may be due to a fork bomb
-_HIDDEN = 2  # multiple of the disk limit: the job has written this much, and as much free space is gone
+_IDLE_SHARE = 9  # a check of 1 ms is followed by a pause of 9 ms, because a machine may have thousands of processes
+_LONGEST_IDLE_S = 0.1  # the longest pause; a check may take long because of a fork bomb
+_HIDDEN = 2  # multiple of the disk limit: a job that wrote this much while as much free space disappeared is ended
 _STATE, _PARENT, _THREADS = 0, 1, 17  # fields of /proc/<pid>/stat after the closing bracket of the command
 
 

@@ -122,7 +122,7 @@ UNKNOWN = {
     "io_uring_register": 427,
     "memfd_create": 319,  # its pages are not counted in the memory of any process
 }
-LAST_REVIEWED = 462  # mseal, Linux 6.10; later calls are unknown here, too
+LAST_REVIEWED = 462  # mseal, Linux 6.10; later calls are treated as unknown
 
 # A file with one of these bits gives its owner's rights to anyone who runs it, even on the host if in a workspace.
 _SET_ID = 0o6000

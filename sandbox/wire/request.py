@@ -25,7 +25,7 @@ from sandbox.wire.paths import TMP, WORK
 from sandbox.wire.programs import Programs
 
 _SCRIPTS = {Language.NODE: "main.js", Language.BASH: "main.sh"}
-_NODE_HEAP_SHARE = 0.75  # of the memory limit for V8's old space; the rest is for buffers and the program itself
+_NODE_HEAP_SHARE = 0.75  # V8's old space as a share of the memory limit; the rest is for buffers and the program itself
 
 
 def build(

@@ -226,5 +226,5 @@ async def test_many_concurrent_jobs_are_served_and_no_descriptor_stays_open() ->
 
         await asyncio.gather(*(cancelled(after) for after in range(30)))
         await many.run(Job(code="1"))
-        idle = 3 * 2 * 2  # descriptors of the waiting boxes, and of as many that are being created
+        idle = 3 * 2 * 2  # descriptors of the waiting boxes, and of as many boxes that are being created
         await eventually(lambda: len(open_descriptors()) <= before + idle)

@@ -101,7 +101,7 @@ class CellsAsJobs:
         )
         kernel, talk = await self._take(spec)
         try:
-            async with self._heard(kernel, on_output if _is_heard(job) else None):
+            async with self._forwarding(kernel, on_output if _needs_output(job) else None):
                 cell = await talk.run(_code(job), CellLimits(given.wall_s, _GRACE_S, given.output_bytes))
             return _told(cell, kernel)
         finally:
@@ -131,7 +131,7 @@ class CellsAsJobs:
         return await self._box.report()
 
     @asynccontextmanager
-    async def _heard(self, kernel: BoxedKernel, on_output: OnOutput | None) -> AsyncIterator[None]:
+    async def _forwarding(self, kernel: BoxedKernel, on_output: OnOutput | None) -> AsyncIterator[None]:
         """Forward printed output as it arrives, with a second client."""
         if on_output is None:
             yield
@@ -173,7 +173,7 @@ async def _hand_on(client: AsyncKernelClient, on_output: OnOutput, heard: asynci
             on_output("stdout", message["content"]["text"].encode())
 
 
-def _is_heard(job: Job) -> bool:
+def _needs_output(job: Job) -> bool:
     """Return whether the test waits for the output of the job: an attempt that holds a resource, or the neighbour."""
     return "hold()" in job.code or bool(job.argv)
 

@@ -148,7 +148,7 @@ class Soak:
         self._engine.stdin.write(json.dumps(order).encode() + b"\n")
         self._engine.stdin.flush()
         ended = 0
-        while (byte := self._heard()) == b".":
+        while (byte := self._read_answer()) == b".":
             ended += 1
             self.report.runs += 1
             target = dict(kills).get(ended)
@@ -157,7 +157,7 @@ class Soak:
         assert self._engine.stdout is not None
         return Counter(json.loads(byte + self._engine.stdout.readline())["ends"])
 
-    def _heard(self) -> bytes:
+    def _read_answer(self) -> bytes:
         """Return the next byte of the engine's answer.
 
         Raises:

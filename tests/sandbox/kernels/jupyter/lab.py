@@ -1,4 +1,4 @@
-"""JupyterLab on loopback, in separate folders, and its page in a headless Chromium."""
+"""Runs JupyterLab on the loopback address with separate folders, and opens its page in a headless Chromium."""
 
 import json
 import os

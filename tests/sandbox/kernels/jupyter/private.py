@@ -24,10 +24,10 @@ def variables(home: Path) -> dict[str, str]:
 
 
 def install(home: Path, **config: Any) -> None:
-    """Write our kernelspec where a Jupyter with the variables above finds it.
+    """Install our kernelspec where Jupyter finds it if the variables above are set.
 
     Args:
-        home: The folder of Jupyter.
+        home: The folder that contains all files of Jupyter.
         config: Traits of the provisioner.
     """
     kernelspec.install(NAME, "Boxed", config, prefix=str(home))

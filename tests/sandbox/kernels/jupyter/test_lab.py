@@ -119,5 +119,5 @@ def test_an_output_can_do_in_the_browser_what_security_md_says(
     reached = {path.name for path in shown.iterdir() if path.name in _WAYS}
     if guarded:
         assert reached == set()
-    else:  # in version 4.6 all of these except the picture; these two as long as notebooks may have scripts
+    else:  # JupyterLab 4.6 allows all of them except the picture; later versions may allow fewer than that
         assert reached >= {"javascript", "script"}

@@ -1,4 +1,4 @@
-"""Attempts during which the host does something."""
+"""Attempts that need the host to do something while the job runs."""
 
 import asyncio
 import threading
