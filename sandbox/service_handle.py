@@ -46,7 +46,7 @@ class ServiceHandle:
             await self._running.signalled()
 
     def close(self) -> None:
-        """Close the folder; open connections stay."""
+        """Close the folder; open connections stay open."""
         self._running = None
         if not self.folder.done():
             self.folder.cancel()

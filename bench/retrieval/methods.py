@@ -79,7 +79,7 @@ def methods(embedder: Embedder, sentences: Embedder | None = None) -> dict[str, 
     """Return all methods by name. The first one is the base of the ratios.
 
     Args:
-        sentences: The optional encoder.
+        sentences: The sentence encoder, if the methods that use it are to be included.
     """
     found: dict[str, Method] = {
         "words (BM25F)": by_words,

@@ -63,7 +63,7 @@ def _small(data: Data, embedder: Embedder, rounds: int, console: Console) -> lis
 
 
 def _peak(documents: Sequence[Document], way: str, texts: Sequence[str]) -> float:
-    """Return the peak memory, in MiB, of a new process that searches with the method `way`; if it is "", without one."""
+    """Return the peak memory, in MiB, of a new process that searches by the method `way`, or not at all if it is ""."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_use, documents, way, texts).result()
 

@@ -107,7 +107,7 @@ def opened(folder: Path) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            raise PermissionError(f"{folder} is open to others: chmod 700 it")
+            raise PermissionError(f"{folder} must be accessible only to its owner, this user. Run: chmod 700 {folder}")
         yield descriptor
     finally:
         os.close(descriptor)

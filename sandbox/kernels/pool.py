@@ -117,7 +117,9 @@ class KernelPool:
         """
         kernel = self.kernel(owner, name, lambda: spec or KernelSpec())
         if spec is not None and kernel.spec != spec:
-            raise SandboxError(f"The kernel {name!r} has a different spec.", remedy="Stop it, or use another name.")
+            raise SandboxError(
+                f"The kernel {name!r} was started with a different spec.", remedy="Stop it, or use another name."
+            )
         return await kernel.run(code, limits)
 
     def find(self, owner: KernelOwner, name: str = DEFAULT_NAME, *, ended: bool = False) -> AgentKernel:

@@ -114,7 +114,7 @@ class LandlockSandbox(ForkedSandbox):
 
     async def _start(self, key: TemplateKey) -> ForkServer:
         await self._refuse_without_protection()
-        if self._python is None:  # the report already says so
+        if self._python is None:  # the report of the protections mentions this, too
             raise SandboxError(
                 "Other users cannot read any Python interpreter of this machine.", remedy="Install Python below /usr."
             )

@@ -67,7 +67,11 @@ async def _make(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
 
 
 async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None, list[str]]:
-    """Return the outcome and no damage; if the code holds a resource, return None and the damage seen while it does."""
+    """Run the code until it ends, or until it holds a resource.
+
+    Returns:
+        The outcome of code that ended, or None for code that holds a resource; and the damage seen while it does.
+    """
     holding = asyncio.Event()
     tail = b""
 
