@@ -40,7 +40,7 @@ SCRIPT = "main.py"
 OWN_FILES = "<knackbox>/"  # the file name that the code of a template's modules claims to be compiled from
 _NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
 _UMASK = 0o022  # other users can read the files that a job leaves in a workspace, as with any program of its owner
-_NOT_FOUND = 127  # the exit code of shells
+_NOT_FOUND = 127  # the exit code of a shell for a command that does not exist
 _STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # pthread_attr_t has 56 bytes in glibc and musl
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
 

@@ -25,7 +25,7 @@ class LoadServer:
     """A running server.
 
     Attributes:
-        way: Its name in the tables.
+        way: The name of the server in the tables.
     """
 
     way: str

@@ -88,7 +88,7 @@ class Shelf:
         shutil.rmtree(staging / "scratch")
         (staging / folders.PACKAGES / ".lock").unlink(missing_ok=True)  # uv's lock, to which every user may write
         for folder in (staging, staging / folders.PACKAGES):
-            folder.chmod(0o755)  # the user of a box is a different one
+            folder.chmod(0o755)  # a box runs as another user, which must be able to enter the folder
         folders.seal(staging, wanted, interpreter, installer)
         staging.rename(self.root / key)
         folders.sync_folder(self.root)

@@ -84,7 +84,7 @@ def fork_that_ends_on_sigterm() -> int:
         pid = os.fork()
         return pid
     finally:
-        if pid:  # also when the fork failed
+        if pid:  # in the parent, even if the fork failed
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

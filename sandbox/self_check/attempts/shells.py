@@ -67,7 +67,9 @@ _NODE = (
 _HARMFUL = frozenset(
     {"write to the system's folders", "mount", "make a device", "weaken the kernel's settings", "signal the host"}
 )
-_NODE_LIMITS = Limits(wall_s=10, cpu_s=5)  # a second V8 instance, in a thread, reserves the same amount again
+_NODE_LIMITS = Limits(
+    wall_s=10, cpu_s=5
+)  # the default memory limit: a second V8 instance, in a thread, reserves as much as the first
 _OWN_FILTER = frozenset({"have a capability"})
 _OWN_PROC = frozenset({"run without a filter", "read every environment"})  # they also read other processes
 

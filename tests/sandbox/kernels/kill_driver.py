@@ -24,7 +24,10 @@ _IN_ORDER = 0.1  # the share of the victims that are closed instead of killed
 
 
 class KernelSoak(Soak):
-    """One run is a session with a kernel. The files that Jupyter itself writes and leaves go into a separate folder."""
+    """Kills kernels at random. Each run is a session with one kernel.
+
+    The files that Jupyter itself writes and leaves behind go into a separate folder.
+    """
 
     def __init__(self, runs: int, seed: int, folder: Path) -> None:
         super().__init__(runs, seed, folder)

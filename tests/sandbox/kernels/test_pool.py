@@ -168,7 +168,7 @@ async def test_stopping_a_kernel_with_a_running_cell_ends_the_cell(make: Make) -
 async def test_another_spec_for_the_same_name_is_refused(make: Make) -> None:
     pool = make()
     await pool.run(ANN, "1")
-    with pytest.raises(SandboxError, match="has a different spec"):
+    with pytest.raises(SandboxError, match="was started with a different spec"):
         await pool.run(ANN, "1", spec=KernelSpec(processes=32))
 
 
