@@ -410,7 +410,7 @@ def end_of(problem: BaseException) -> str:
 
 
 def describe(problem: BaseException) -> Message:
-    """Return its type, its message, and a traceback without the frames of this file, each with a limited length."""
+    """Return an exception's type, message, and traceback without the frames of this file, each of limited length."""
     shown = traceback.TracebackException.from_exception(problem)
     _drop_own_frames(shown)
     text = "".join(shown.format())

@@ -56,11 +56,12 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Sums over processes.
+    """Totals over processes.
 
     Attributes:
-        pss: By whether a process is process 1 of a pid namespace.
-        cpu_s: Of all threads so far.
+        pss: MiB of the processes that are process 1 of a pid namespace (True), and of all others (False); None if this
+            user may not read it.
+        cpu_s: Processor time of all threads so far, in seconds.
     """
 
     pss: dict[bool, float] | None

@@ -1,4 +1,4 @@
-"""The action draft of `manage_skills`: functions of imported instructions on their way to becoming skills."""
+"""The action draft of `manage_skills`: lists functions of imported instructions, and drafts skills from them."""
 
 import asyncio
 import json

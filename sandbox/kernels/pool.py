@@ -112,8 +112,8 @@ class KernelPool:
     ) -> Cell:
         """Run a cell in the owner's kernel with this name (`AgentKernel.run`).
 
-        `spec` is used if the kernel has to be started. If it exists with another spec, the cell is refused; None
-        accepts any.
+        `spec` is used if the kernel has to be started. If the kernel was started with another spec, the cell is
+        refused; None accepts any spec.
         """
         kernel = self.kernel(owner, name, lambda: spec or KernelSpec())
         if spec is not None and kernel.spec != spec:

@@ -31,7 +31,7 @@ _READY, _WRITABLE = select.EPOLLIN, select.EPOLLOUT
 
 
 def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
-    """Listen for each port and send the engine the folder; `Carrier.start` begins to forward.
+    """Listen on one socket per port, and send their folder to the engine. `Carrier.start` begins to forward.
 
     Raises:
         OSError: A socket cannot be created.

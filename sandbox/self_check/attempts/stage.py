@@ -35,7 +35,7 @@ def workspace_owner(backend: str) -> int:
 
 
 class Stage:
-    """A context manager that sets up targets without value for the attempts, and removes them afterwards.
+    """A context manager that sets up the targets of the attempts on the host, and removes them afterwards.
 
     Attributes:
         root: The folder of the stage, below the temporary folder.

@@ -127,7 +127,7 @@ class Soak:
     def _clean_batch(self) -> None:
         """Check that everything works without kills.
 
-        Before that, jobs may fail that get a box that was killed while it waited.
+        It first runs jobs that may still fail, because they get boxes that were killed while they waited.
         """
         self.report.ends += self._batch(CLEAN, ())
         self.report.clean_ends += self._batch(CLEAN, ())

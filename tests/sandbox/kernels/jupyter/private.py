@@ -1,4 +1,4 @@
-"""A Jupyter for one test, with separate folders and our kernelspec."""
+"""Sets up Jupyter for one test, with separate folders and our kernelspec."""
 
 from pathlib import Path
 from typing import Any
