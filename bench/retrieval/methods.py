@@ -21,7 +21,11 @@ RRF = 60  # the constant of reciprocal rank fusion (Cormack, Clarke and Büttche
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A result. confidence: how certain the method is that it answers the request; comparable between requests."""
+    """One result of a search.
+
+    Attributes:
+        confidence: How certain the method is that this document answers the request; comparable between requests.
+    """
 
     id: str
     confidence: float
@@ -72,7 +76,11 @@ class _Computed(VectorCache):
 
 
 def methods(embedder: Embedder, sentences: Embedder | None = None) -> dict[str, Method]:
-    """Return all methods by name. The first one is the base of the ratios. sentences: the optional encoder."""
+    """Return all methods by name. The first one is the base of the ratios.
+
+    Args:
+        sentences: The sentence encoder, if the methods that use it are to be included.
+    """
     found: dict[str, Method] = {
         "words (BM25F)": by_words,
         "meaning (WordLlama)": lambda documents: by_meaning(documents, embedder),

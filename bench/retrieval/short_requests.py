@@ -1,4 +1,4 @@
-"""Recall on requests of one line, with 0, 10 and 32 known requests per tool. Other requests are tested."""
+"""Measures recall on requests of one line, with 0, 10 and 32 known requests per tool. The others are tested."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Latency and memory of each method, with the embedding of the query.
+"""Measures the latency and memory of each method, including the embedding of the query.
 
 Processor time is reported too, because it depends less on the load of the machine. Memory is measured in one process
 per method: how much more it has at its peak than a process that only reads the documents.
@@ -37,7 +37,11 @@ _MEMORY_QUERIES = 20
 
 
 def bench(data: Data, embedder: Embedder, rounds: int, console: Console) -> list[dict[str, Any]]:
-    """Measure, print tables, and return their rows. rounds: the number of requests timed at each size."""
+    """Measure, print tables, and return their rows.
+
+    Args:
+        rounds: The number of requests timed at each size.
+    """
     rows = [*_small(data, embedder, rounds, console), *_latency(data, embedder, rounds, console)]
     title = f"{len(data.documents)} tools in memory, milliseconds and MiB"
     show(console, rows, "methods", title, "p50_ms", "p95_ms", "cpu_p95_ms", "MiB", ratio="ratio to words")
@@ -59,7 +63,7 @@ def _small(data: Data, embedder: Embedder, rounds: int, console: Console) -> lis
 
 
 def _peak(documents: Sequence[Document], way: str, texts: Sequence[str]) -> float:
-    """Return the peak memory in MiB of a new process that makes this method and searches; "" makes none."""
+    """Return the peak memory, in MiB, of a new process that searches by the method `way`, or not at all if it is ""."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_use, documents, way, texts).result()
 

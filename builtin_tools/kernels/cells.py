@@ -35,7 +35,7 @@ _ENDED = {
 }
 _NO_INPUT = "StdinNotImplementedError"  # ipykernel's exception for input()
 _REFUSED = "input() is not available: put the text that it should read into the code"
-_PRINTED = 2000  # characters of the output that are shown before an error
+_PRINTED = 2000  # the most characters of output that are shown with an error
 
 
 class CellOutput(TypedDict):
