@@ -83,7 +83,7 @@ def test_a_folder_and_its_name_belong_together(name: str) -> None:
         ("def other(number: int):\n    'Doc.'\n", "(found: `other`)"),
         ("def add_one(n: int):\n    'Doc.'\n\ndef add_one(n: int):\n    'Doc.'\n", "defined 2 times, in lines 1, 4"),
         ("def add_one(n: int):\n    return n\n", "no docstring"),
-        ("def add_one(n: int, /):\n    'Doc.'\n", "remove the `/`"),
+        ("def add_one(n: int, /):\n    'Doc.'\n", "Remove the `/`"),
         ("def add_one(*numbers: int):\n    'Doc.'\n", "Use one parameter `numbers: list`"),
         ("def add_one(**named: int):\n    'Doc.'\n", "Use one parameter `named: dict`"),
         ("#" * (MAX_CODE_BYTES + 1), "bytes"),
