@@ -159,7 +159,7 @@ def test_a_destination_the_operator_has_not_allowed_is_refused_with_the_setting_
     assert problem.part == "destinations"
     assert "connects to b.example:443, which" in problem.text
     assert "(allowed: a.example:443)" in problem.text
-    assert '`[egress]` with `allow = ["a.example:443", "b.example:443"]`' in problem.text
+    assert '`allow = ["a.example:443", "b.example:443"]` in `[egress]`' in problem.text
     assert problems(proposal(code=code), frozenset({a, b})) == ()
     assert "(allowed: none)" in refusals(code=code)
 
