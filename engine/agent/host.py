@@ -4,13 +4,23 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from engine.contract.context import no_progress
+from engine.contract.prompt_block import PromptBlocks
 from engine.contract.result import ToolResult
+from engine.contract.run_summary import RunSummary
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 
 
 class ToolHost(Protocol):
-    """Lists the tools of a turn and calls them."""
+    """Lists the tools of a turn, calls them, and adds to its prompt."""
+
+    async def prompt_blocks(self, context: Turn | None, message: str) -> PromptBlocks:
+        """Return the texts to add to the prompt for a message of the user."""
+        ...
+
+    async def run_ended(self, context: Turn | None, summary: RunSummary) -> None:
+        """Process the summary of a run. Nothing is raised."""
+        ...
 
     async def get_active_tool_definitions(self, context: Turn, query: str | None = None) -> list[ToolSpec]: ...
 

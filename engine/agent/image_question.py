@@ -5,13 +5,10 @@ Importing this module takes seconds, like `engine.agent.model`; `engine.agent.vi
 
 import asyncio
 
-import anyio.lowlevel
-from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
+from pydantic_ai.messages import BinaryContent
 
+from engine.agent import single_prompt
 from engine.agent.endpoint import ModelEndpoint
-from engine.agent.model import ModelClient, ModelError
-from engine.agent.provider_failure import provider_failure
-from engine.contract.failure import ToolFailure
 
 
 async def ask(endpoint: ModelEndpoint, prompt: str, images: list[tuple[bytes, str]]) -> str:
@@ -20,22 +17,11 @@ async def ask(endpoint: ModelEndpoint, prompt: str, images: list[tuple[bytes, st
     Raises:
         ToolFailure: The model failed, or returned no answer.
     """
-    question = await asyncio.to_thread(_question, prompt, images)
-    try:
-        async with await asyncio.to_thread(_client, endpoint) as model:
-            response = await model.ask([question])
-    except ModelError as error:
-        raise provider_failure(f"The vision model failed: {error}", error, "vision_model") from error
-    if not response.text:
-        raise ToolFailure(f"The vision model {endpoint} returned no answer. Rephrase the question.", reason="no_answer")
-    return response.text
+    pictures = await asyncio.to_thread(_pictures, images)
+    return await single_prompt.ask(
+        endpoint, prompt, content=pictures, called="The vision model", service="vision_model"
+    )
 
 
-def _client(endpoint: ModelEndpoint) -> ModelClient:
-    asyncio.run(anyio.lowlevel.checkpoint())  # load anyio's backend here, not in the event loop at the first connection
-    return ModelClient(endpoint, repeats=False)
-
-
-def _question(prompt: str, images: list[tuple[bytes, str]]) -> ModelRequest:
-    pictures = [BinaryContent(data=data, media_type=media_type) for data, media_type in images]
-    return ModelRequest(parts=[UserPromptPart(content=[prompt, *pictures])])
+def _pictures(images: list[tuple[bytes, str]]) -> tuple[BinaryContent, ...]:
+    return tuple(BinaryContent(data=data, media_type=media_type) for data, media_type in images)

@@ -23,6 +23,8 @@ from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPi
 from engine.agent.host import ToolHost
 from engine.agent.model import ModelClient, ModelError
 from engine.agent.refused_calls import MOST, RefusedCalls
+from engine.contract.result import ToolCall, ToolResult
+from engine.contract.run_summary import RunCall, RunSummary
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
 
@@ -61,13 +63,20 @@ class Conversation:
         self._on_event = on_event
         self._system = system + instructions.DISCOVERY if self._turn.use_tool_search_flow else system
         self._stream = stream
+        self._known = ""  # what packs add to the instructions
         self.history: list[ModelMessage] = []
 
     async def run(self, message: str) -> Report:
         """Work on one message within the budget. Failures of the model or a tool are reported, not raised."""
+        report = await self._work_on(message)
+        await self._host.run_ended(self._turn, summary_of(message, report))
+        return report
+
+    async def _work_on(self, message: str) -> Report:
         run = LoopRun(self, message)
         try:
             async with asyncio.timeout(self._budget.wall_s) as deadline:
+                await self._begin(message)
                 return await run.to_the_end()
         except TimeoutError:
             if not deadline.expired():
@@ -75,6 +84,13 @@ class Conversation:
             return run.account(Finish.WALL)
         except ModelError as error:
             return run.account(Finish.MODEL_ERROR, str(error))
+
+    async def _begin(self, message: str) -> None:
+        """Add the message to the history, with what packs add to the prompt."""
+        added = await self._host.prompt_blocks(self._turn, message)
+        self._known = added.instructions
+        content = [message, added.message] if added.message else message
+        self.say([UserPromptPart(content=content)])
 
     async def ask(self, specs: Sequence[ToolSpec], *, may_call: bool) -> ModelResponse:
         """Send the history to the model and add the response to it."""
@@ -90,7 +106,8 @@ class Conversation:
         if isinstance(last, ModelRequest):
             parts = [*last.parts, *parts]
             self.history.pop()
-        self.history.append(ModelRequest(parts=list(parts), instructions=self._system))
+        instructions = "\n".join(part for part in (self._system, self._known) if part)
+        self.history.append(ModelRequest(parts=list(parts), instructions=instructions))
 
 
 class LoopRun:
@@ -107,7 +124,6 @@ class LoopRun:
         self._finished: list[CallFinished] = []
         self._spent = Spent()
         self._refused = RefusedCalls()
-        conversation.say([UserPromptPart(content=message)])
 
     async def to_the_end(self) -> Report:
         while True:
@@ -210,6 +226,19 @@ class LoopRun:
 
     def _report(self, finish: Finish, answer: str) -> Report:
         return Report(finish, answer, self._spent.turns, self._spent.tokens, tuple(self._finished))
+
+
+def summary_of(message: str, report: Report) -> RunSummary:
+    """Return what packs may learn from."""
+    calls = tuple(_run_call(each.call, each.result) for each in report.calls)
+    return RunSummary(message, report.finish is Finish.ANSWER, calls)
+
+
+def _run_call(call: ToolCall, result: ToolResult) -> RunCall:
+    failure, call_id = result.failure, result.audit.call_id or call.id
+    if failure is None:
+        return RunCall(call_id, call.name, result.success)
+    return RunCall(call_id, call.name, result.success, failure.reason, failure.failure_class)
 
 
 def tokens_of(response: ModelResponse, history: Sequence[ModelMessage]) -> int:

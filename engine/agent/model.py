@@ -72,6 +72,7 @@ class ModelClient:
         tools: Sequence[ToolSpec] = (),
         may_call: bool = True,
         on_text: OnText | None = None,
+        max_tokens: int | None = None,
     ) -> ModelResponse:
         """Make one request and return the whole response.
 
@@ -81,6 +82,7 @@ class ModelClient:
             may_call: Whether the model may call the tools. If not, they are described nevertheless, because providers
                 require this if there are calls in the history.
             on_text: Called with text as it arrives. None disables streaming.
+            max_tokens: The longest response; None for the model's own limit.
 
         Raises:
             ModelError: The request failed.
@@ -88,6 +90,8 @@ class ModelClient:
         names = ProviderNames(tool.name for tool in tools)
         definitions = [definition(tool, names) for tool in tools]
         settings = ModelSettings(timeout=self.endpoint.timeout_s)
+        if max_tokens is not None:
+            settings["max_tokens"] = max_tokens
         if not self.endpoint.native_tools:
             return await self._ask_in_text(messages, definitions if may_call else [], settings, on_text)
         if tools and not may_call:

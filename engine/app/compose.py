@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from engine.app.databases import open_databases
 from engine.app.home import Home
-from engine.app.models import images_of, vision_of
+from engine.app.models import completion_of, images_of, vision_of
 from engine.app.modules import open_modules
 from engine.app.packs import OpenedPacks, open_packs
 from engine.app.people import People
@@ -19,6 +19,9 @@ from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
+from engine.contract.ports import Ports
+from engine.contract.prompt_block import PromptBlock
+from engine.contract.run_summary import RunObserver
 from engine.contract.source import ToolSource
 from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import ContextBinder
@@ -68,6 +71,8 @@ class Components:
         provides: Services of the packs, by class.
         features: What the configured model clients support.
         assembly: Builds the tool list of a turn.
+        blocks: The texts that packs add to the prompts of turns.
+        observers: Receive a summary of each run of the loop.
     """
 
     services: Services
@@ -84,6 +89,8 @@ class Components:
     provides: Mapping[type, Any]
     features: frozenset[str]
     assembly: Assembly
+    blocks: tuple[PromptBlock, ...]
+    observers: tuple[RunObserver, ...]
 
     def need(self, kind: type[T]) -> T:
         """Return the service of this class.
@@ -142,7 +149,16 @@ async def compose(
     registries = await open_registries(home, settings, box, updates, clock=clock, find=opened.find)
     opened.registry = Registry([registries.tools], switches=registries.tools, updates=updates)
     services = Services(
-        home, settings, box, records, clock, search.vectors, search.embedder, opened.static_names, updates
+        home,
+        settings,
+        box,
+        records,
+        clock,
+        search.vectors,
+        search.embedder,
+        opened.static_names,
+        updates,
+        completion_of(settings),
     )
     opened.join([*sources, DiscoverySource()])
     if packs:
@@ -174,7 +190,7 @@ async def compose(
         ApprovalGuard: approval,
         PersonForms: PersonForms(people.filler),
     }
-    binder = ContextBinder(box, workspace, clock, vision, images, provides, opened.ports)
+    binder = ContextBinder(box, workspace, clock, vision, images, provides, ports_with_model(opened.ports, services))
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
     trail = AuditTrail(journal, events)
@@ -212,7 +228,15 @@ async def compose(
         provides=provides,
         features=frozenset({VISION} if vision is not None else ()),
         assembly=assembly,
+        blocks=opened.blocks,
+        observers=opened.observers,
     )
+
+
+def ports_with_model(ports: Ports, services: Services) -> Ports:
+    """Return the ports of the packs, with the configured chat model unless a pack implements a model client."""
+    model = services.llm_client
+    return ports if model is None else ports.or_else(Ports(llm_client=lambda _: model))
 
 
 def requirements_met(*, sandbox: bool, images: bool) -> frozenset[str]:

@@ -18,7 +18,9 @@ from engine.app.turns import Turns, TurnTools, turn_of
 from engine.contract.allowed import Allowed
 from engine.contract.context import CallContext, Clock, no_progress
 from engine.contract.events import CallEvent
+from engine.contract.prompt_block import PromptBlocks
 from engine.contract.result import ToolCall, ToolContext, ToolResult
+from engine.contract.run_summary import RunSummary
 from engine.contract.source import ToolSource
 from engine.contract.spec import PermissionLevel, ToolSpec
 from engine.contract.turn import Turn
@@ -37,6 +39,8 @@ from engine.stores.event_log import EventLog
 from engine.turn.active_list import ActiveList
 from engine.turn.discovery import Discovery
 from engine.turn.paging import PAGE, ToolPage, tool_page, tool_pages
+from engine.turn.prompt_blocks import prompt_blocks
+from engine.turn.run_observers import notify
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
@@ -167,6 +171,21 @@ class Engine:
             MissingService: No pack provides the service.
         """
         return self._components.need(kind)
+
+    async def prompt_blocks(self, context: Turn | None, message: str) -> PromptBlocks:
+        """Return the texts that packs add to the prompt for a message, such as what is known about the user.
+
+        Args:
+            context: The turn.
+            message: The message of the user.
+        """
+        turn = await self._turns.create(context)
+        return await prompt_blocks(self._components.blocks, turn, message)
+
+    async def run_ended(self, context: Turn | None, summary: RunSummary) -> None:
+        """Give packs the summary of a run, so that they can learn from it."""
+        if self._components.observers:
+            await notify(self._components.observers, await self._turns.create(context), summary)
 
     def tools_generation(self) -> int:
         """Return a number that changes whenever a process on this home changes the set of tools. Takes microseconds."""

@@ -49,8 +49,23 @@ class Home:
         return f"sqlite:///{self.events}"
 
     @property
+    def memory(self) -> Path:
+        """What agents remember, in a separate file because deleted rows are overwritten."""
+        return self.root / "memory.db"
+
+    @property
+    def memory_url(self) -> str:
+        """The memory as an SQLAlchemy URL."""
+        return f"sqlite:///{self.memory}"
+
+    @property
+    def memory_indexes(self) -> Path:
+        """The search indexes of the memory. They are rebuilt from the memory if they are missing."""
+        return self.root / "memory_index"
+
+    @property
     def backups(self) -> Path:
-        """Backups of the records and the event log, and the files that `knackbox restore` replaced."""
+        """Backups of the databases, and the files that `knackbox restore` replaced."""
         return self.root / "backups"
 
     @property

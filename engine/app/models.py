@@ -1,5 +1,6 @@
 """Converts the models in the settings to the clients of `engine.agent`."""
 
+from engine.agent.completion import ModelCompletion
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.images import OpenAIImages
 from engine.agent.txt2img import Txt2ImgImages
@@ -23,6 +24,11 @@ def endpoint_of(endpoint: Endpoint) -> ModelEndpoint:
     key = endpoint.api_key.get_secret_value() if endpoint.api_key is not None else None
     native = not isinstance(endpoint, ModelSettings) or endpoint.native_tools
     return ModelEndpoint(endpoint.provider, endpoint.name, endpoint.base_url, key, endpoint.timeout_s, native)
+
+
+def completion_of(settings: Settings) -> ModelCompletion | None:
+    """Return a client for single prompts to the chat model; None if no chat model is configured."""
+    return ModelCompletion(endpoint_of(settings.model)) if settings.model.configured else None
 
 
 def vision_of(settings: Settings) -> ModelVision | None:

@@ -12,6 +12,8 @@ from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.contract.ports import NO_PORTS, Ports
+from engine.contract.prompt_block import PromptBlock
+from engine.contract.run_summary import RunObserver
 from engine.contract.source import Tool, ToolSource
 from engine.registry.registry import Registry
 
@@ -22,11 +24,13 @@ OpenPack = Callable[[Services], Awaitable[Pack]]
 
 @dataclass(slots=True)
 class OpenedPacks:
-    """The registry, services and ports of the packs that have been opened."""
+    """The registry, services, ports, prompt blocks and observers of the packs that have been opened."""
 
     registry: Registry = field(default_factory=lambda: Registry(()))
     provides: dict[type, Any] = field(default_factory=dict)
     ports: Ports = NO_PORTS
+    blocks: tuple[PromptBlock, ...] = ()
+    observers: tuple[RunObserver, ...] = ()
 
     def static_names(self) -> frozenset[str]:
         return self.registry.static_names()
@@ -55,6 +59,8 @@ class OpenedPacks:
             raise
         self.provides = {**pack.provides, **self.provides}
         self.ports = self.ports if pack.ports is NO_PORTS else self.ports.or_else(pack.ports)
+        self.blocks += pack.blocks
+        self.observers += pack.observers
         stack.push_async_callback(pack.aclose)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from engine.app.home import Home
 from engine.app.settings import Settings
 from engine.contract.context import Clock
+from engine.contract.ports import LlmClient
 from engine.registry.updates import RegistryUpdates
 from engine.stores.records import Records
 from sandbox.contract import Sandbox
@@ -25,6 +26,7 @@ class Services:
         embedder: Returns the embedder, which takes a second to load.
         static_names: Returns every name and alias of a static tool, which no skill may take.
         updates: Publishes changes of registered tools, prompts and agents.
+        llm_client: The configured chat model, for single prompts; None if there is none.
     """
 
     home: Home
@@ -36,3 +38,4 @@ class Services:
     embedder: "Callable[[], Embedder]"
     static_names: Callable[[], frozenset[str]]
     updates: RegistryUpdates
+    llm_client: LlmClient | None = None

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.contract.ports import NO_PORTS, Ports
+from engine.contract.prompt_block import PromptBlock
+from engine.contract.run_summary import RunObserver
 from engine.contract.source import ToolSource
 
 
@@ -25,9 +27,13 @@ class Pack:
         provides: Services for tools (`ctx.need`), by class.
         aclose: Called once when the engine closes.
         ports: The memory, model client or scheduler that it implements; if several packs do, the first wins.
+        blocks: Texts that it adds to the prompts of turns.
+        observers: Receive a summary of each run of the loop.
     """
 
     sources: tuple[ToolSource, ...] = ()
     provides: Mapping[type, Any] = field(default_factory=dict)
     aclose: Callable[[], Awaitable[None]] = nothing_to_close
     ports: Ports = NO_PORTS
+    blocks: tuple[PromptBlock, ...] = ()
+    observers: tuple[RunObserver, ...] = ()

@@ -91,6 +91,7 @@ class ToolSpec:
         cooldown_seconds, daily_limit: Minimum interval between two calls by the same user, and calls per user and UTC
             day; 0 for no limit.
         requires_gate: Whether the evaluation gate must admit a call before the tool runs.
+        private_arguments: Names of arguments whose values must not be recorded. Logs contain only their lengths.
         id: A stable id, kept when the tool is renamed. Defaults to the name.
         adapter_path: The location of its code, as ``package.module:attribute``, for tools registered by an operator.
         returns: JSON Schema (2020-12) of `ToolResult.output`, or None if unspecified.
@@ -119,6 +120,7 @@ class ToolSpec:
     cooldown_seconds: float = 0.0
     daily_limit: int = 0
     requires_gate: bool = False
+    private_arguments: tuple[str, ...] = ()
     tag: Tag | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""

@@ -8,12 +8,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from engine.contract.guard import Guard, GuardRequest
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
+from engine.dispatch.private_arguments import without_private
 from engine.dispatch.write_queue import WriteQueue
 from engine.policy.risk import risk_of
 from engine.stores.call_journal import CallJournal
@@ -52,7 +54,8 @@ class AuditTrail(Guard):
     def admit(self, request: GuardRequest) -> Awaitable[None]:
         """Record the call. If the returned awaitable fails, the call does not run."""
         risk = risk_of(request.spec, request.call.arguments)
-        return asyncio.to_thread(self._journal.write, [row_of_start(request, risk)])
+        recorded = replace(request, call=without_private(request.call, request.spec))
+        return asyncio.to_thread(self._journal.write, [row_of_start(recorded, risk)])
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
         """Queue a result for writing. Blocks only when calls are made faster than they can be written."""

@@ -18,6 +18,7 @@ from engine.dispatch.ended import KILLED, OK, CallEnd, end_of, fault, killed, ou
 from engine.dispatch.in_flight import InFlightCall, InFlightCalls
 from engine.dispatch.parts import Parts
 from engine.dispatch.plan import CallPlans
+from engine.dispatch.private_arguments import recordable
 from engine.dispatch.render import is_large, render
 from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
@@ -306,9 +307,12 @@ class Pipeline:
             ended.side_effects,
             audit,
         )
+        seen, shown = call, result
+        if inflight.spec is not None and inflight.spec.private_arguments:
+            seen, shown = recordable(call, result, inflight.spec)
         for observer in self._observers:
             try:
-                observer(call, result, turn)
+                observer(seen, shown, turn)
             except Exception:  # noqa: BLE001 - observers may be third-party code
                 _log.exception("An observer failed on call %s of %s.", inflight.call_id, name)
         return result

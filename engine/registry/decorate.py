@@ -120,6 +120,7 @@ def tool(
     cooldown_seconds: float = 0.0,
     daily_limit: int = 0,
     requires_gate: bool = False,
+    private_arguments: tuple[str, ...] = (),
     tag: Tag | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> _Decorator:
@@ -161,6 +162,7 @@ def tool(
             cooldown_seconds=cooldown_seconds,
             daily_limit=daily_limit,
             requires_gate=requires_gate,
+            private_arguments=private_arguments,
             tag=tag,
             meta=meta or {},
             returns=_returns(function),

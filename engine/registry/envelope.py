@@ -51,6 +51,7 @@ class _Meta(BaseModel):
     cooldown_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     daily_limit: Annotated[int, Field(ge=0)] = 0
     requires_gate: bool = False
+    private_arguments: _Words = ()
     tag: Tag | None = None
     returns: dict[str, Any] | None = None
 

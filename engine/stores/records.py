@@ -14,7 +14,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,16 @@ class Records:
         self._generations: dict[str, int] = {}
 
     @classmethod
-    def open(cls, url: str, *, power_cuts: bool = False, contents: Contents | None = None) -> "Records":
+    def open(
+        cls, url: str, *, power_cuts: bool = False, secure_delete: bool = False, contents: Contents | None = None
+    ) -> "Records":
         """Open, or create, the database at an SQLAlchemy URL such as ``sqlite:////home/me/records.db``.
 
         Args:
             url: The URL.
             power_cuts: Whether every commit must survive a power failure (SQLite only). Commits then wait for the disk.
+            secure_delete: Whether deleted content is overwritten with zeros (SQLite only). `truncate_log` removes it from
+                the log, too.
             contents: What the database holds, for messages about its loss.
 
         Raises:
@@ -84,7 +88,9 @@ class Records:
         """
         parsed = _parse(url)
         path = _sqlite_path(parsed)
-        file = None if path is None else SqliteFile(path, contents or Contents(), "FULL" if power_cuts else "NORMAL")
+        synchronous = "FULL" if power_cuts else "NORMAL"
+        kept = contents or Contents()
+        file = None if path is None else SqliteFile(path, kept, synchronous, secure_delete=secure_delete)
         with _opening(path, parsed):
             if file is None:
                 engine = _create_engine(parsed)
@@ -194,6 +200,18 @@ class Records:
             return int(connection.execute(BUMP, {"name": name, "by": by}).scalar_one())
         with self.begin() as own:
             return int(own.execute(BUMP, {"name": name, "by": by}).scalar_one())
+
+    def truncate_log(self) -> bool:
+        """Move the content of SQLite's write-ahead log into the file and empty the log.
+
+        Returns:
+            False if another connection is reading, so that the log could not be emptied. Try again.
+        """
+        if self._file is None or self.read_only:
+            return True
+        with explained(self._path), closing(self._file.connect()) as connection:
+            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
 
     def _write_again(self) -> None:
         """Leave the read-only mode.

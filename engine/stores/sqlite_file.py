@@ -48,18 +48,22 @@ class SqliteFile:
     the file then contains all data.
     """
 
-    def __init__(self, path: Path, contents: Contents, synchronous: str = "NORMAL") -> None:
+    def __init__(
+        self, path: Path, contents: Contents, synchronous: str = "NORMAL", *, secure_delete: bool = False
+    ) -> None:
         """Create the object without accessing the file.
 
         Args:
             path: The file.
             contents: What the database holds, for messages about its loss.
             synchronous: SQLite's setting of this name. ``"FULL"`` makes every commit survive a power failure.
+            secure_delete: Whether deleted content is overwritten with zeros.
         """
         self.path = path
         self.read_only = False
         self._contents = contents
         self._synchronous = synchronous
+        self._secure_delete = secure_delete
 
     def prepare(self) -> bool:
         """Create or check the file, as the function `prepare` does, and return whether it is writable.
@@ -85,7 +89,7 @@ class SqliteFile:
     def connect(self) -> sqlite3.Connection:
         """Open a connection: for reading and writing if possible, otherwise for reading."""
         if not self.read_only:
-            return connect(self.path, self._synchronous)
+            return connect(self.path, self._synchronous, secure_delete=self._secure_delete)
         uri = f"{self.path.absolute().as_uri()}?immutable=1"
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
 
@@ -94,11 +98,13 @@ class SqliteFile:
         return _full(self.path)
 
 
-def connect(file: Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
+def connect(file: Path, synchronous: str = "NORMAL", *, secure_delete: bool = False) -> sqlite3.Connection:
     """Open a connection without automatic transactions. The caller must keep threads from using it concurrently."""
     connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute("PRAGMA foreign_keys=ON")
+    if secure_delete:
+        connection.execute("PRAGMA secure_delete=ON")
     return connection
 
 

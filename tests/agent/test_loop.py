@@ -23,7 +23,9 @@ from engine.agent.events import (
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.contract.failure import Failure, FailureClass
+from engine.contract.prompt_block import NO_BLOCKS, PromptBlocks
 from engine.contract.result import Audit, ToolResult
+from engine.contract.run_summary import RunCall, RunSummary
 from engine.contract.spec import Annotations, Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.formats.tool_call_text import RIGHT_FORM
@@ -39,6 +41,14 @@ class Bench:
         self.tools = tools
         self.queries: list[str | None] = []
         self.called: list[str] = []
+        self.blocks = NO_BLOCKS
+        self.summaries: list[RunSummary] = []
+
+    async def prompt_blocks(self, context: Turn | None, message: str) -> PromptBlocks:
+        return self.blocks
+
+    async def run_ended(self, context: Turn | None, summary: RunSummary) -> None:
+        self.summaries.append(summary)
 
     async def get_active_tool_definitions(self, context: Turn, query: str | None = None) -> list[ToolSpec]:
         self.queries.append(query if query is not None else context.query)
@@ -504,3 +514,33 @@ async def test_an_invalid_call_in_text_is_answered_with_the_correct_form_and_not
     assert host.called == []
     assert report.calls[0].result.failure is not None
     assert report.calls[0].result.failure.failure_class is FailureClass.DIAGNOSTIC
+
+
+@pytest.mark.spec("LOOP-8")
+async def test_what_packs_add_is_in_the_instructions_and_beside_the_message() -> None:
+    host = Bench(**tool("double", double))
+    host.blocks = PromptBlocks("The user is called Ada.", "A lesson: add carefully.")
+    async with serving(calls(("double", {"x": 21})), says("It is 42.")) as model:
+        async with talking(model, host, system="Work.") as talk:
+            await talk.run("What is twice 21?")
+        first, second = (request["messages"] for request in model.requests)
+    assert first[0]["content"] == second[0]["content"] == "Work.\nThe user is called Ada."
+    assert first[1] == second[1]  # the prefix of the second request equals the first, for the provider's cache
+    assert "What is twice 21?" in str(first[1]["content"])
+    assert "A lesson: add carefully." in str(first[1]["content"])
+
+
+@pytest.mark.spec("LOOP-8")
+async def test_a_run_that_ends_is_summarized_for_packs() -> None:
+    host = Bench(**tool("double", double))
+    script = [calls(("double", {"x": 1}), ("missing", {})), says("Two."), fails(400)]
+    async with serving(*script) as model, talking(model, host) as talk:
+        await talk.run("Twice one?")
+        await talk.run("And now?")
+    first, second = host.summaries
+    assert (first.message, first.answered, second.answered) == ("Twice one?", True, False)
+    assert [(each.tool, each.success, each.reason) for each in first.calls] == [
+        ("double", True, ""),
+        ("missing", False, "unknown_tool"),
+    ]
+    assert isinstance(first.calls[0], RunCall)

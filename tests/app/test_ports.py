@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from engine import Engine
 from engine.app.packs import OpenedPacks
+from engine.app.settings import ModelSettings, Settings
 from engine.app.turns import turn_of
 from engine.contract.context import CallContext
 from engine.contract.pack import Pack
@@ -21,6 +22,7 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import ContextBinder
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
+from tests.agent.scripted_model import fails, says, serving
 from tests.dispatch.pipeline_fixture import open_pipeline
 from tests.skills.parts import NoSandbox
 
@@ -188,3 +190,28 @@ def test_limiting_a_turn_twice_changes_nothing() -> None:
     assert once.memory_spaces == ("shared:household", "private:a")
     assert turn_of(agent, once).memory_spaces == once.memory_spaces
     assert turn_of(AgentSpec("b")).memory_spaces == ()
+
+
+@tool()
+async def ask_model(ctx: CallContext, question: str) -> str:
+    """Ask the chat model."""
+    assert ctx.llm_client is not None
+    return await ctx.llm_client.complete(question, system="Be brief.", max_tokens=50)
+
+
+@pytest.mark.slow
+@pytest.mark.spec("CALL-2")
+async def test_tools_can_ask_the_configured_chat_model(tmp_path: Path) -> None:
+    async with serving(says("Paris."), fails(400)) as model:
+        settings = Settings(model=ModelSettings(name="scripted", base_url=model.base_url))
+        source = StaticSource("test", [ask_model])
+        async with Engine.open(
+            tmp_path, settings=settings, sources=[source], sandbox=NoSandbox(), packs=False
+        ) as engine:
+            told = await engine.call("ask_model", {"question": "Capital of France?"})
+            refused = await engine.call("ask_model", {"question": "Capital of Spain?"})
+        body = model.requests[0]
+    assert told.output == "Paris."
+    assert "The model failed" in refused.error
+    assert [each["role"] for each in body["messages"]] == ["system", "user"]
+    assert body.get("max_completion_tokens", body.get("max_tokens")) == 50

@@ -251,3 +251,19 @@ def test_other_users_cannot_read_a_database_in_a_public_folder(tmp_path: Path) -
         records.close()
     assert set(modes) == {"records.db", "records.db-wal", "records.db-shm", "records.db.lock"}
     assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.spec("STATE-5")
+def test_deleted_rows_leave_no_byte_in_a_database_with_secure_delete(tmp_path: Path) -> None:
+    table = Table("notes", MetaData(), Column("id", Integer, primary_key=True), Column("text", String))
+    records = Records.open(f"sqlite:///{tmp_path}/records.db", secure_delete=True)
+    records.create(table.metadata)
+    with records.begin() as connection:
+        connection.execute(table.insert(), [{"id": n, "text": f"secret number {n} " * 50} for n in range(200)])
+    with records.begin() as connection:
+        connection.execute(table.delete().where(table.c.id != 7))
+    assert records.truncate_log()
+    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    records.close()
+    assert b"secret number 7 " in left
+    assert not [n for n in range(200) if n != 7 and f"secret number {n} ".encode() in left]

@@ -1,0 +1,54 @@
+"""Sends one prompt to a model.
+
+Importing this module takes seconds, like `engine.agent.model`; its users import it for the first prompt.
+"""
+
+import asyncio
+
+import anyio.lowlevel
+from pydantic_ai.messages import ModelRequest, UserContent, UserPromptPart
+
+from engine.agent.endpoint import ModelEndpoint
+from engine.agent.model import ModelClient, ModelError
+from engine.agent.provider_failure import provider_failure
+from engine.contract.failure import ToolFailure
+
+
+async def ask(
+    endpoint: ModelEndpoint,
+    prompt: str,
+    *,
+    system: str = "",
+    max_tokens: int | None = None,
+    content: tuple[UserContent, ...] = (),
+    called: str = "The model",
+    service: str = "model",
+) -> str:
+    """Return the answer of a model as text.
+
+    Args:
+        endpoint: The model.
+        prompt: The text of the message.
+        system: Instructions for the model.
+        max_tokens: The longest answer; None for the model's own limit.
+        content: Further parts of the message, such as images.
+        called: What messages call the model.
+        service: The name of the service in the reason of a failure.
+
+    Raises:
+        ToolFailure: The model failed, or returned no answer.
+    """
+    request = ModelRequest(parts=[UserPromptPart(content=[prompt, *content])], instructions=system or None)
+    try:
+        async with await asyncio.to_thread(_client, endpoint) as model:
+            response = await model.ask([request], max_tokens=max_tokens)
+    except ModelError as error:
+        raise provider_failure(f"{called} failed: {error}", error, service) from error
+    if not response.text:
+        raise ToolFailure(f"{called} {endpoint} returned no answer. Rephrase the question.", reason="no_answer")
+    return response.text
+
+
+def _client(endpoint: ModelEndpoint) -> ModelClient:
+    asyncio.run(anyio.lowlevel.checkpoint())  # load anyio's backend here, not in the event loop at the first connection
+    return ModelClient(endpoint, repeats=False)

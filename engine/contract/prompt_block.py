@@ -1,0 +1,48 @@
+"""`PromptBlock`: a text that a pack adds to the prompt of a turn, such as what is known about the user (LOOP-8)."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from engine.contract.turn import Turn
+
+Placement = Literal["instructions", "message"]
+
+
+class PromptBlock(Protocol):
+    """Writes one text for the prompts of turns.
+
+    Attributes:
+        name: Identifies the block in logs.
+        placement: Where the text is placed. Texts in the instructions are part of the prefix that providers cache, so
+            they must be byte-identical while nothing changes. Texts in the message may depend on the message.
+        most_characters: The limit of the text. A longer text is omitted.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def placement(self) -> Placement: ...
+
+    @property
+    def most_characters(self) -> int: ...
+
+    async def text(self, turn: Turn, message: str) -> str:
+        """Return the text for a message of the user; "" for none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PromptBlocks:
+    """The texts of all blocks for one message of the user, each "" if no block has anything to say.
+
+    Attributes:
+        instructions: Added to the instructions of the model.
+        message: Added to the message of the user.
+    """
+
+    instructions: str = ""
+    message: str = ""
+
+
+NO_BLOCKS = PromptBlocks()

@@ -1,0 +1,46 @@
+"""`RunSummary`: what happened in one run of the loop, for packs that learn from it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.contract.failure import FailureClass
+from engine.contract.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class RunCall:
+    """One tool call of a run.
+
+    Attributes:
+        reason: `Failure.reason`; "" for a success.
+        failure_class: None for a success.
+    """
+
+    call_id: str
+    tool: str
+    success: bool
+    reason: str = ""
+    failure_class: FailureClass | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One message that the loop worked on.
+
+    Attributes:
+        message: The message of the user.
+        answered: Whether the model answered, and neither gave up nor used up a budget.
+        calls: The tool calls in order.
+    """
+
+    message: str
+    answered: bool
+    calls: tuple[RunCall, ...] = ()
+
+
+class RunObserver(Protocol):
+    """Receives a summary of every run that ends."""
+
+    async def run_ended(self, turn: Turn, summary: RunSummary) -> None:
+        """Process a run. Exceptions are logged and change nothing for the run."""
+        ...
