@@ -16,7 +16,7 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One memory.
+    """A stored memory, as a result of a query.
 
     Attributes:
         score: Relevance to the query, higher is better; 0 without a query.
@@ -90,7 +90,7 @@ class Scheduler(Protocol):
         ...
 
     async def tasks(self) -> Sequence[ScheduledTask]:
-        """Return the user's tasks, the next to run first."""
+        """Return the user's tasks, sorted by the time of their next run."""
         ...
 
 

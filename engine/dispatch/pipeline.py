@@ -39,9 +39,9 @@ _ENGINE_THREADS = 4
 class Pipeline:
     """Runs tool calls. An engine has one pipeline, which must be used in one event loop.
 
-    Cancellation: `cancel(call_id)` ends one call, and its caller gets a result whose end is ``killed``. If the awaiting
-    task itself is cancelled, the tool is cancelled (boxes are killed), only the observers get the result, and
-    CancelledError propagates, as asyncio requires.
+    There are two kinds of cancellation. `cancel(call_id)` ends one call, and its caller receives a result with the end
+    ``killed``. If the awaiting task itself is cancelled, the tool is cancelled (boxes are killed), only the observers
+    receive the result, and CancelledError propagates, as asyncio requires.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -141,7 +141,7 @@ class Pipeline:
         return self._in_flight.cancel(call_id)
 
     def cancel_all(self) -> int:
-        """Cancel every call in flight and return how many were cancelled. Each waiter gets a result."""
+        """Cancel every call in flight and return how many were cancelled. Each caller receives a result."""
         return self._in_flight.cancel_all()
 
     async def aclose(self, grace_s: float = 5.0) -> None:
@@ -278,7 +278,7 @@ class Pipeline:
             return
         try:
             await self._parts.recorder.record_now()
-        except Exception:  # noqa: BLE001 - whatever the recorder's store raises
+        except Exception:  # noqa: BLE001 - the store of the recorder may raise anything
             audit = result.audit
             _log.exception("The failure of %s (call %s) could not be recorded.", audit.tool, audit.call_id)
 

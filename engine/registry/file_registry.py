@@ -102,7 +102,7 @@ class FileRegistry(Generic[T]):
         updates: RegistryUpdates,
         clock: Clock,
         *,
-        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- claims nothing
+        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- by default, items claim no names
         lost_are_disabled: bool = False,
     ) -> None:
         """Create the registry.
@@ -131,7 +131,7 @@ class FileRegistry(Generic[T]):
         self.current: View[T] | None = None
 
     def due(self, view: View[T] | None, *, at_once: bool = False) -> bool:
-        """Whether `view` is outdated. Takes microseconds.
+        """Whether `view` is outdated. A check takes microseconds.
 
         The file is checked if this process has changed it, or if the last check was at least `LOOK_S` seconds ago.
 

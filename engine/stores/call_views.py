@@ -21,7 +21,7 @@ class ToolOutcomes:
     """The number of calls of one tool, and how many of them failed.
 
     Attributes:
-        failed: Includes calls without a result.
+        failed: The number of failed calls, including calls without a result.
         total_ms: The sum of all durations.
     """
 

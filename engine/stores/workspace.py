@@ -213,7 +213,7 @@ class FolderWorkspace:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the parent folder of a path. Yields its descriptor and the last name of the path."""
+        """Open the parent folder of a path, and yield its descriptor and the last name of the path."""
         normal = self._normal(path)
         if normal == ".":
             raise WorkspaceError(
