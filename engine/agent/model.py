@@ -38,7 +38,7 @@ class ModelError(Exception):
 
 
 class ModelClient:
-    """An open client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
+    """A client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
 
     def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
         """Create a client.

@@ -56,7 +56,7 @@ class Allowed:
     Attributes:
         selected: A tool must match one of these, unless one of `included` permits it.
         excluded: It must match none of these.
-        read_only: Permit only tools that are annotated as read-only.
+        read_only: Whether only tools that are annotated as read-only are permitted.
         without_effects: The tool must have none of these side effects.
         ceilings: Each of these must permit the tool as well.
     """

@@ -1,7 +1,8 @@
 """Ports: services that packs implement and tools use: memory, a model client, a scheduler.
 
-A pack provides one `Ports` (`Pack.ports`). The engine calls it with the turn of each call, so that the services in a
-tool's context belong to that turn's user and agent. A port that no pack implements is None.
+A pack provides one `Ports` (`Pack.ports`), whose functions create the services. The engine calls them with the turn of
+each call, so that the services in a tool's context belong to that turn's user and agent. A port that no pack implements
+is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence

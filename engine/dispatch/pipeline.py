@@ -28,7 +28,7 @@ from engine.policy.risk import risk_of
 from engine.recovery.advise import REPLAN, advise
 from engine.recovery.chain import Alternative, may_fall_back
 from engine.recovery.classify import FailureFacts, classify
-from engine.recovery.retry import settle
+from engine.recovery.retry import without_unsafe_retry
 
 _log = logging.getLogger("knackbox.dispatch")
 
@@ -228,7 +228,7 @@ class Pipeline:
     async def _recover(self, inflight: InFlightCall, call: ToolCall, turn: Turn, error: BaseException) -> CallEnd:
         """Classify an exception, and return the failure with advice. An alternative may be suggested, or called."""
         found = classify(error, self._facts(inflight))
-        failure = settle(found)
+        failure = without_unsafe_retry(found)
         name = inflight.spec.name if inflight.spec is not None else inflight.name
         chains = self._parts.chains if may_fall_back(failure) else None
         alternatives = await self._engine_threads.run(partial(chains.alternatives, name)) if chains is not None else ()

@@ -126,7 +126,7 @@ class Adapters:
         use.
 
         Args:
-            again: Also retry files that failed and have not changed since.
+            again: Whether to retry files that failed and have not changed since.
 
         Returns:
             For each edited module, by name, why it was not reloaded; "" if it was.

@@ -59,7 +59,7 @@ class McpServer:
 
 
 class McpModule:
-    """One MCP server. It is started when its tools are first needed."""
+    """An MCP server as a module. The server is started, or contacted, when its tools are first needed."""
 
     def __init__(self, name: str, server: McpServer, clock: Clock) -> None:
         self._name = name

@@ -46,8 +46,8 @@ class AuditView:
         """Return rows, newest first.
 
         Args:
-            tool: Return only this tool's calls.
-            failed: Return only failed calls.
+            tool: The name of the tool whose calls are returned; "" for all tools.
+            failed: Whether only failed calls are returned.
         """
         query = select(*_AUDITED).where(CALLS.c.counted.is_(None)).order_by(desc(CALLS.c.id)).limit(limit)
         if tool:
