@@ -27,7 +27,7 @@ class Budget:
     wall_s: float = 1800.0
 
     def describe(self, spent: Finish) -> str:
-        """Describe the budget that is used up, for people and models."""
+        """Return a phrase that describes the limit that was reached, such as "200 tool calls"."""
         return {
             Finish.TURNS: f"{self.turns} turns",
             Finish.TOOL_CALLS: f"{self.tool_calls} tool calls",

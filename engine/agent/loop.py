@@ -116,8 +116,8 @@ class LoopRun:
     def __init__(self, conversation: Conversation, message: str) -> None:
         self._talk = conversation
         self._host = conversation._host  # noqa: SLF001 -- a run is a part of its conversation
-        self._budget = conversation._budget  # noqa: SLF001 -- same
-        self._on_event = conversation._on_event  # noqa: SLF001 -- same
+        self._budget = conversation._budget  # noqa: SLF001 -- for the same reason
+        self._on_event = conversation._on_event  # noqa: SLF001 -- for the same reason
         self._message = message
         self._said = ""  # the model's latest text
         self._names: list[str] = []  # names of acquired tools that were used in this run, which keeps them on the list

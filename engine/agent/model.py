@@ -38,7 +38,7 @@ class ModelError(Exception):
 
 
 class ModelClient:
-    """An open client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
+    """A client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
 
     def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
         """Create a client.
@@ -208,8 +208,8 @@ def build(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
 
 def build_openai(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 -- each provider's client takes a second
-    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 -- same
-    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415 -- same
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 -- for the same reason
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415 -- for the same reason
 
     if endpoint.base_url is None:
         return OpenAIChatModel(endpoint.name, provider=OpenAIProvider(api_key=endpoint.api_key, http_client=http))
@@ -220,7 +220,7 @@ def build_openai(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
 
 def build_anthropic(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 -- each provider's client takes a second
-    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 -- same
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 -- for the same reason
 
     provider = AnthropicProvider(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=http)
     return AnthropicModel(endpoint.name, provider=provider)
@@ -228,7 +228,7 @@ def build_anthropic(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
 
 def build_google(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415 -- each provider's client takes a second
-    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 -- same
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 -- for the same reason
 
     provider = GoogleProvider(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=http)
     return GoogleModel(endpoint.name, provider=provider)

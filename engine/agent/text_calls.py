@@ -27,7 +27,7 @@ UNREADABLE = "tool_call"  # the name of a call whose own name cannot be read
 
 
 def describe_tools(tools: Sequence[ToolDefinition]) -> str:
-    """Describe the tools to a model."""
+    """Return a description of the tools for a model, and of how to call them."""
     if not tools:
         return ""
     lines = [f"To call a tool, write {RIGHT_FORM} and nothing after it; its result comes back. The tools:"]

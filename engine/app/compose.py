@@ -165,7 +165,7 @@ async def compose(
         await open_packs(opened, services, stack)
     modules = open_modules(services)
     stack.push_async_callback(modules.aclose)
-    opened.join([modules])  # last: local tools take precedence over remote ones
+    opened.join([modules])  # joined last, because local tools take precedence over remote ones
     registry = opened.registry
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)

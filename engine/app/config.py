@@ -72,7 +72,7 @@ def flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[
     """Yield the leaves of nested tables as (path, value). A table inside `[packs.NAME]` is yielded as one value."""
     for key, value in table.items():
         path = (*prefix, key)
-        if isinstance(value, Mapping) and (len(path) == 1 or path[0] == "packs") and len(path) <= 2:  # noqa: PLR2004 -- packs.<name>
+        if isinstance(value, Mapping) and (len(path) == 1 or path[0] == "packs") and len(path) <= 2:  # noqa: PLR2004 -- the path packs.<name> has two parts
             yield from flatten(value, path)
         else:
             yield path, value

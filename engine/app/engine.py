@@ -188,7 +188,7 @@ class Engine:
             await notify(self._components.observers, await self._turns.create(context), summary)
 
     def tools_generation(self) -> int:
-        """Return a number that changes whenever a process on this home changes the set of tools. Takes microseconds."""
+        """Return a number that changes whenever a process on this home changes the set of tools. The call is fast."""
         return self._components.services.records.generation(TOOLS_GENERATION)
 
     async def list_tools(self, context: Turn | None = None, query: str | None = None) -> ActiveList:
@@ -203,11 +203,11 @@ class Engine:
         return await self._components.assembly.active_list(self._components.registry.sources, turn)
 
     async def tool_page(self, context: Turn | None = None, after: str = "", limit: int = PAGE) -> ToolPage:
-        """Return one page of `list_tools`: the next acquired skills by name and, on the first page, all other tools.
+        """Return one page of `list_tools`: the next acquired skills by name, and on the first page all other tools.
 
         Args:
             context: The turn.
-            after: `next` of the previous page; "" for the first.
+            after: `ToolPage.next` of the previous page; "" for the first page.
             limit: The maximum number of skills on the page.
         """
         turn = await self._turns.create(context)
@@ -220,10 +220,10 @@ class Engine:
             yield listed
 
     async def describe_tool(self, name: str, turn: Turn | None = None) -> ToolSpec:
-        """Return the spec of a tool that may be called in the turn, including deferred ones.
+        """Return the spec of a tool that the turn may call, even if the tool is deferred.
 
         Raises:
-            ToolFailure: The turn may not call such a tool. The message suggests similar names.
+            ToolFailure: There is no tool of this name that the turn may call. The message suggests similar names.
         """
         return await self.need(Discovery).describe(name, await self._turns.create(turn))
 
@@ -367,7 +367,7 @@ class Engine:
         return await self._components.pipeline.call(call, created, progress=progress, patient=patient)
 
     async def _execute(self, name: str, arguments: Mapping[str, Any], ctx: Any) -> ToolResult:
-        """Implement `Registry.execute`.
+        """Run a call of `Registry.execute` through the pipeline.
 
         Raises:
             ToolRateLimited: A rate limit refused the call.
@@ -386,7 +386,11 @@ class Engine:
         return result
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel a running call. Its caller gets a result with end ``killed``. Return False if no such call runs."""
+        """Cancel a running call. Its caller receives a result with the end ``killed``.
+
+        Returns:
+            False if no call with this id is running.
+        """
         return self._components.pipeline.cancel(call_id)
 
     def stream(

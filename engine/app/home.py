@@ -15,7 +15,7 @@ PRIVATE = 0o700
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The paths below a home folder. Only `create` accesses the disk."""
+    """The paths of the files and folders in a home. Only the method `create` accesses the disk."""
 
     root: Path
 

@@ -113,7 +113,7 @@ class SandboxWatch:
             )
 
     def look_again(self) -> Awaitable[bool] | None:
-        """Start another check if one is due. Called before each list of tools is built.
+        """Start another check if one is due. The method is called before each list of tools is built.
 
         Returns:
             None if no check is due. Otherwise an awaitable that returns whether the sandbox is usable. It waits at most
@@ -159,7 +159,7 @@ class Refusing:
     def __init__(self, error: SandboxError) -> None:
         self._error = error
 
-    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:  # noqa: ARG002 -- the contract's
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:  # noqa: ARG002 -- required by the protocol
         """Refuse the job.
 
         Raises:

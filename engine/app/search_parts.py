@@ -46,12 +46,12 @@ class SearchParts:
         """
 
         def make_embedder() -> "Embedder":
-            from engine.stores.embedder import WordLlamaEmbedder  # noqa: PLC0415 -- numpy
+            from engine.stores.embedder import WordLlamaEmbedder  # noqa: PLC0415 -- imports numpy
 
             return WordLlamaEmbedder()
 
         def make_vectors() -> "VectorStore":
-            from engine.stores.vectors import VectorStore  # noqa: PLC0415 -- numpy
+            from engine.stores.vectors import VectorStore  # noqa: PLC0415 -- imports numpy
 
             return VectorStore(folder, records)
 

@@ -164,7 +164,7 @@ class DockerSettings(Section):
 
 
 class PolicySettings(Section):
-    """Which calls may run, and which need approval.
+    """Rules about which calls may run, and which need approval.
 
     Attributes:
         band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW. An

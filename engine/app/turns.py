@@ -17,7 +17,7 @@ from engine.policy.allow_lists import AllowLists
 from engine.registry.file_agents import FileAgents
 from engine.turn.active_list import ActiveList
 
-NOTHING = Allowed()  # selects no tool
+NOTHING = Allowed()  # permits no tool
 _ABOVE_GUEST = frozenset(get_args(PermissionLevel)) - {"guest"}
 
 

@@ -19,7 +19,7 @@ Value_co = TypeVarWithDefault("Value_co", covariant=True, default=Any)
 
 
 class Clock(Protocol):
-    """A source of time. Injected, so that tests can control it."""
+    """A source of time. It is passed in wherever time matters, so that tests can control it."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, in UTC."""
@@ -85,7 +85,7 @@ class Produced(Generic[Value_co]):
         message: Text for the model; None for no message. For a plain return value the message is the value as JSON.
     """
 
-    value: Value_co = cast("Value_co", None)  # noqa: RUF009 -- a cast only
+    value: Value_co = cast("Value_co", None)  # noqa: RUF009 -- the call of `cast` only affects the type
     message: str | None = None
     side_effects: tuple[str, ...] = ()
 

@@ -23,7 +23,7 @@ class FailureClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One classified failure.
+    """A failure of a call, classified.
 
     Attributes:
         reason: A short, stable code such as ``"invalid_arguments"`` or ``"timeout"``. `ToolResult.error` has the

@@ -32,7 +32,7 @@ class Guard:
     """
 
     def concerns(self, spec: ToolSpec) -> bool:  # noqa: ARG002 -- for subclasses
-        """Whether the guard checks calls of this tool. Called once per tool, so it must depend on the spec alone."""
+        """Whether the guard checks calls of this tool. The answer is cached, so it must depend on the spec alone."""
         return True
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:  # noqa: ARG002 -- for subclasses
@@ -44,7 +44,7 @@ class Guard:
         return None
 
     def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
-        """Handle the end of a call that this guard admitted. Must not raise.
+        """Handle the end of a call that this guard admitted. This method must not raise.
 
         Args:
             request: The call.

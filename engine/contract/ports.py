@@ -1,7 +1,8 @@
 """Ports: services that packs implement and tools use: memory, a model client, a scheduler.
 
-A pack provides one `Ports` (`Pack.ports`). The engine calls it with the turn of each call, so that the services in a
-tool's context belong to that turn's user and agent. A port that no pack implements is None.
+A pack provides one `Ports` (`Pack.ports`), whose functions create the services. The engine calls them with the turn of
+each call, so that the services in a tool's context belong to that turn's user and agent. A port that no pack implements
+is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One memory.
+    """A stored memory, as a result of a query.
 
     Attributes:
         score: Relevance to the query, higher is better; 0 without a query.
@@ -90,7 +91,7 @@ class Scheduler(Protocol):
         ...
 
     async def tasks(self) -> Sequence[ScheduledTask]:
-        """Return the user's tasks, the next to run first."""
+        """Return the user's tasks, sorted by the time of their next run."""
         ...
 
 

@@ -20,7 +20,7 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PromptSpec:
-    """One prompt.
+    """A prompt: a text template with named variables.
 
     Attributes:
         template: Text with ``{name}`` for each variable; ``{{`` and ``}}`` are literal braces.

@@ -110,7 +110,7 @@ class Matches:
 class PagedSource(ToolSource, Protocol):
     """A source with so many tools that callers read them page by page, or search them.
 
-    The methods cover the tools that `tools` returns without a query. None of these tools has an alias.
+    The methods cover the tools that `tools` returns without a query. These tools must not have aliases.
     """
 
     async def page(self, after: str, limit: int) -> Sequence[Tool]:

@@ -35,7 +35,7 @@ class Annotations:
 
 
 DERIVED = Annotations()  # stands for "not given, derive them from the category"; compared by identity
-# Key in `ToolSpec.meta`: the tool's module declares it read-only. All that follows is that its calls may be repeated.
+# Key in `ToolSpec.meta`: the tool's module declares it read-only. Only retries depend on this: calls may be repeated.
 DECLARED_READ_ONLY = "declared_read_only"
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
@@ -64,7 +64,7 @@ class Tag:
         arg_pattern: A pattern for the text after the prefix, in RE2 syntax.
         arg_groups: The argument names of its groups, in order.
         prompt_example: A complete line, shown to the model.
-        strip_from_display: Hide the line from people.
+        strip_from_display: Whether the line is hidden from people.
     """
 
     tag_prefix: str

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-DEEPEST = 64  # nesting of lists and objects; Python's own limit is about 1,000
-MOST_DIGITS = 100  # digits of one integer; a 256-bit integer has up to 78
+DEEPEST = 64  # the maximum nesting of lists and objects; Python's own limit is about 1,000
+MOST_DIGITS = 100  # the maximum number of digits of an integer; a 256-bit integer has up to 78
 
 
 class JsonError(ValueError):

@@ -18,8 +18,8 @@ class Turn:
         modules: The remote modules that the persona may use; None allows all.
         allowed: The agent's allow-list (`Allowed.of` creates one from names and globs); None allows all.
         memory_spaces: Globs of the spaces whose memories the agent may see; None for all, () for none.
-        use_tool_search_flow: Offer only the three tools that find and call all others (DISC-2).
-        log_tool_annotations: Log the annotations of each called tool (ACCESS-10).
+        use_tool_search_flow: Whether to offer only the three tools that find and call all others (DISC-2).
+        log_tool_annotations: Whether to log the annotations of each called tool (ACCESS-10).
         agent_key: A string that identifies the pair of user and agent.
         band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
     """

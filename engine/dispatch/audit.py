@@ -58,7 +58,7 @@ class AuditTrail(Guard):
         return asyncio.to_thread(self._journal.write, [row_of_start(recorded, risk)])
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
-        """Queue a result for writing. Blocks only when calls are made faster than they can be written."""
+        """Queue a result for writing. This blocks only if calls are made faster than they can be written."""
         if self._rows.add((call, result, turn)) == 1:
             self._wake()
 
@@ -115,7 +115,7 @@ def _tool(entry: _Entry) -> str:
     return entry[0].name
 
 
-def _payload(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:  # noqa: ARG001 -- an entry's parts
+def _payload(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:  # noqa: ARG001 -- called with all parts of an entry
     audit = result.audit
     added = {"data": dict(audit.data)} if audit.data else {}
     return {

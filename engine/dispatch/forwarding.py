@@ -23,7 +23,7 @@ _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x80-\
 class FromThread:
     """Passes reports from a worker thread, in order, to a listener in the event loop in which it was created.
 
-    Never blocks.
+    Reporting never blocks the thread.
     """
 
     def __init__(self, listener: Callable[..., None]) -> None:

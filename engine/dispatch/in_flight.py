@@ -39,7 +39,7 @@ class CallIds:
 class Stop(StrEnum):
     """The reason why the engine stops a call. No member applies if other code cancels the waiting task."""
 
-    KILLED = "killed"  # Pipeline.cancel
+    KILLED = "killed"  # by `Pipeline.cancel`
     DEADLINE = "deadline"
 
 
@@ -84,7 +84,7 @@ class InFlightCall:
     patient: bool = True
 
     def enter(self) -> None:
-        """Mark the tool as started. Called in the worker thread if the tool blocks."""
+        """Mark the tool as started. If the tool blocks, its worker thread calls this method."""
         self.started = True
 
     def stop(self, why: Stop) -> None:

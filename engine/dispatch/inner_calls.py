@@ -15,7 +15,7 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import CallRunner
 from engine.policy.access import no_module
 
-DEEPEST = 8  # nesting of inner calls
+DEEPEST = 8  # the maximum nesting of inner calls
 
 
 class InnerCalls:

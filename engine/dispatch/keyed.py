@@ -50,7 +50,7 @@ class KeyedCalls:
         if claim.mine:
             return None
         if claim.result is None:
-            raise _unsure(request, "was interrupted when its engine ended or it was cancelled")
+            raise _unsure(request, "was interrupted, because it was cancelled or its engine ended")
         return claim.result
 
     def store(self, request: GuardRequest, result: ToolResult | None) -> Awaitable[None]:

@@ -25,7 +25,7 @@ class CallRecorder(Protocol):
     """Records every call. `engine.dispatch.audit.AuditTrail` implements it."""
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
-        """Queue a completed call for writing. Called in the event loop, so it must be fast."""
+        """Queue a completed call for writing. The method is called in the event loop, so it must be fast."""
         ...
 
     async def record_now(self) -> None:

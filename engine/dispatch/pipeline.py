@@ -29,7 +29,7 @@ from engine.policy.risk import risk_of
 from engine.recovery.advise import REPLAN, advise
 from engine.recovery.chain import Alternative, may_fall_back
 from engine.recovery.classify import FailureFacts, classify
-from engine.recovery.retry import settle
+from engine.recovery.retry import without_unsafe_retry
 
 _log = logging.getLogger("knackbox.dispatch")
 
@@ -40,9 +40,9 @@ _ENGINE_THREADS = 4
 class Pipeline:
     """Runs tool calls. An engine has one pipeline, which must be used in one event loop.
 
-    Cancellation: `cancel(call_id)` ends one call, and its caller gets a result whose end is ``killed``. If the awaiting
-    task itself is cancelled, the tool is cancelled (boxes are killed), only the observers get the result, and
-    CancelledError propagates, as asyncio requires.
+    There are two kinds of cancellation. `cancel(call_id)` ends one call, and its caller receives a result with the end
+    ``killed``. If the awaiting task itself is cancelled, the tool is cancelled (boxes are killed), only the observers
+    receive the result, and CancelledError propagates, as asyncio requires.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -142,7 +142,7 @@ class Pipeline:
         return self._in_flight.cancel(call_id)
 
     def cancel_all(self) -> int:
-        """Cancel every call in flight and return how many were cancelled. Each waiter gets a result."""
+        """Cancel every call in flight and return how many were cancelled. Each caller receives a result."""
         return self._in_flight.cancel_all()
 
     async def aclose(self, grace_s: float = 5.0) -> None:
@@ -229,7 +229,7 @@ class Pipeline:
     async def _recover(self, inflight: InFlightCall, call: ToolCall, turn: Turn, error: BaseException) -> CallEnd:
         """Classify an exception, and return the failure with advice. An alternative may be suggested, or called."""
         found = classify(error, self._facts(inflight))
-        failure = settle(found)
+        failure = without_unsafe_retry(found)
         name = inflight.spec.name if inflight.spec is not None else inflight.name
         chains = self._parts.chains if may_fall_back(failure) else None
         alternatives = await self._engine_threads.run(partial(chains.alternatives, name)) if chains is not None else ()
@@ -279,7 +279,7 @@ class Pipeline:
             return
         try:
             await self._parts.recorder.record_now()
-        except Exception:  # noqa: BLE001 - whatever the recorder's store raises
+        except Exception:  # noqa: BLE001 - the store of the recorder may raise anything
             audit = result.audit
             _log.exception("The failure of %s (call %s) could not be recorded.", audit.tool, audit.call_id)
 

@@ -93,7 +93,7 @@ class WorkerThreads:
             raise
 
     def _finished(self, inbox: _Inbox, future: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
-        """Deliver the outcome and return the thread to the pool. Runs in the event loop."""
+        """Deliver the outcome and return the thread to the pool. This method runs in the event loop."""
         if self._closed:
             inbox.put(None)
         else:

@@ -1,4 +1,4 @@
-"""Validates arguments and outputs of tools against JSON Schemas. Takes linear time and never fetches remote schemas."""
+"""Validates arguments and outputs of tools against JSON Schemas, in linear time and without fetching remote schemas."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -39,7 +39,7 @@ class Validators:
             if validator.is_valid(instance):
                 return
             lines = explain(validator.iter_errors(instance), spec.parameters)
-        # A value without a JSON form: an object, a key that is not a string, a lone surrogate.
+        # This is raised for a value without a JSON form: an object, a key that is not a string, a lone surrogate.
         except ValueError as error:
             lines = [f"arguments: given a value that JSON cannot represent ({error}), expected plain JSON values."]
         _refuse(spec, lines)

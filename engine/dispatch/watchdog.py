@@ -24,8 +24,8 @@ _LINGERS = 40
 class StallWatchdog:
     """A thread that checks that the loop responds while calls are in flight, and sleeps otherwise.
 
-    Costs one attribute read per call. `reported` counts stalls caused by code in the loop, each logged once as a
-    warning; `starved` counts stalls with another cause.
+    It adds only one attribute read to each call. `reported` counts stalls caused by code in the loop, each of which is
+    logged once as a warning; `starved` counts stalls with another cause.
     """
 
     def __init__(self, in_flight: InFlightCalls, *, stall_s: float = DEFAULT_STALL_S) -> None:

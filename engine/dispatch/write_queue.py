@@ -49,7 +49,7 @@ class WriteQueue(Generic[T]):
         return len(self._waiting)
 
     def add(self, entry: T) -> int:
-        """Add an entry, and return how many are waiting. Blocks only if entries come faster than they are written."""
+        """Add an entry, and return how many are waiting. Blocks only if they are not written fast enough."""
         self._waiting.append(entry)
         waiting = len(self._waiting)
         if waiting > MOST_WAITING:

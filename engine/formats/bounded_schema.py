@@ -87,7 +87,7 @@ class _Inside:
 
 @dataclass(slots=True)
 class _Place:
-    """Counts how many subschemas apply to one value, and which of them apply to the values inside it."""
+    """The number of subschemas that apply to one value, and the subschemas that apply to the values inside it."""
 
     count: int = 1
     members: _Inside = field(default_factory=_Inside)
@@ -101,7 +101,7 @@ class _Work:
         self._root = schema
         old = str(schema.get("$schema", ""))[:100]
         self._ids = ("$id", "id") if "draft-04" in old or "draft-03" in old else ("$id",)
-        self._places: dict[int, _Place | None] = {}  # None: still being counted
+        self._places: dict[int, _Place | None] = {}  # None while it is being counted
         self._heads: dict[int, Mapping[str, Any]] = {}  # subschemas that apply to nested values, by id()
         self._left = _MOST_STEPS
 

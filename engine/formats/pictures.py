@@ -38,7 +38,7 @@ def _jpeg(data: bytes) -> tuple[int, int] | None:
     at = 2
     while True:
         fill, marker, length = struct.unpack_from(">BBH", data, at)
-        if fill != 0xFF or marker == _START_OF_SCAN:  # noqa: PLR2004 -- what every marker begins with
+        if fill != 0xFF or marker == _START_OF_SCAN:  # noqa: PLR2004 -- every marker begins with this byte
             return None
         if marker in _FRAMES:
             height, width = struct.unpack_from(">HH", data, at + 5)

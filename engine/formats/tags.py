@@ -40,7 +40,7 @@ class TaggedCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """A parsed answer.
+    """The calls in a model's answer, and the text without them.
 
     Attributes:
         calls: The calls, in the order of their lines.

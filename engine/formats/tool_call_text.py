@@ -31,7 +31,7 @@ class TextCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """A parsed text.
+    """The calls in a model's text, and the text without them.
 
     Attributes:
         calls: The calls in order, including invalid ones.
@@ -63,7 +63,7 @@ def answer_to(call: TextCall) -> str:
 
 
 def _one(text: str, begin: int) -> tuple[TextCall, int]:
-    """Parse the call at `begin`. Return it and the position after it. End tags in JSON strings are ignored."""
+    """Parse the call at `begin`, and return it with the position after it. End tags in JSON strings are ignored."""
     body = text[begin:]
     lead = len(body) - len(body.lstrip())
     try:

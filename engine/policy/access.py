@@ -15,9 +15,8 @@ _HIGHEST = _LEVELS["owner"]  # the rank of a required level that is unknown
 _SAFETY: Mapping[str, int] = {"LOW": 0, "MEDIUM": 1, "HIGH": 2}
 _BANDS: Mapping[str, int] = {"GREEN": 2, "AMBER": 1, "RED": 0}  # the highest safety class that each band permits
 
-DISCOVERY_TOOLS = frozenset(
-    {"search_tools", "describe_tool", "execute_tool"}
-)  # names of static tools, which no acquired tool can take
+# These are names of static tools, so no acquired tool can have them.
+DISCOVERY_TOOLS = frozenset({"search_tools", "describe_tool", "execute_tool"})
 
 
 def user_rank(level: str) -> int:

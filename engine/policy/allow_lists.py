@@ -30,8 +30,8 @@ class AllowLists:
         Args:
             own: The operator's file. Adds to the shipped lists, and replaces those of the same name. May be missing.
             specs: Returns the static tools by primary name; called each time the file is read.
-            strict: Treat an unknown tool in the operator's file as an error. Otherwise, and in shipped lists, it is
-                logged, since not every pack may be installed.
+            strict: Whether an unknown tool in the operator's file is an error. Otherwise, and in shipped lists, it is
+                only logged, since not every pack may be installed.
             required: The name of a list that must always exist.
 
         Raises:
@@ -66,7 +66,7 @@ class AllowLists:
 
         Args:
             name: The list.
-            local_mode: Exclude tools that send data to external services.
+            local_mode: Whether tools that send data to external services are excluded.
             embedding_ok: Whether embeddings may be used.
 
         Raises:

@@ -99,7 +99,7 @@ class Gate(Guard):
         return spec.requires_gate
 
     async def admit(self, request: GuardRequest) -> None:
-        """Ask the gate.
+        """Ask the gate whether the call may run.
 
         Raises:
             ToolFailure: The gate refused (DIAGNOSTIC, with the gate's reason).

@@ -1,7 +1,7 @@
 """`RateLimits`: enforces cool-downs and daily limits for each user and tool (ACCESS-6).
 
 Uses are stored in the records, so they survive restarts and are shared by all processes on one home. A call counts once
-it is admitted, whatever its result.
+it is admitted, even if it fails.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class RateLimits(Guard):
         return asyncio.to_thread(self.take, request.turn.user, request.spec)
 
     def take(self, user: str, spec: ToolSpec) -> None:
-        """Count one call of this user, in one transaction. Blocks.
+        """Count one call of this user, in one transaction. This method blocks.
 
         Raises:
             ToolRateLimited: A limit refuses the call.

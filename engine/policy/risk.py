@@ -48,9 +48,9 @@ def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
 
 
 class AnnotationLog(Guard):
-    """A guard that logs the annotations of each call, unless the turn disables it, and admits every call.
+    """A guard that admits every call, and logs its annotations unless the turn disables that.
 
-    Does nothing unless the logger is enabled for INFO.
+    Nothing is logged unless the logger is enabled for INFO.
     """
 
     def admit(self, request: GuardRequest) -> None:

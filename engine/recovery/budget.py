@@ -32,6 +32,6 @@ class RetryBudget(Guard):
         self.tokens -= cost
         return True
 
-    def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:  # noqa: ARG002 -- a guard's
+    def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:  # noqa: ARG002 -- required by the base class
         if failure is None and self.tokens < self.capacity:
             self.tokens = min(self.capacity, self.tokens + REFUND)

@@ -54,7 +54,7 @@ Chains = Mapping[str, tuple[Alternative, ...]]
 def may_fall_back(failure: Failure) -> bool:
     """Whether it makes sense to use another tool after this failure.
 
-    False for a denial, which must not be worked around, and for a failure that the model itself must correct or check.
+    It does not for a denial, which must not be worked around, and for a failure that the model must correct or check.
     """
     if failure.failure_class is FailureClass.FATAL:
         return failure.reason in _NO_DENIAL

@@ -47,7 +47,7 @@ Decide = Callable[[BaseException, FailureFacts], Failure | None]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the table.
+    """A rule of the classification table.
 
     Attributes:
         kinds: Exception classes, or their names.

@@ -19,7 +19,7 @@ FIRST_WAIT_S = 0.25
 LONGEST_WAIT_S = 8.0
 
 
-def settle(failure: Failure) -> Failure:
+def without_unsafe_retry(failure: Failure) -> Failure:
     """Change RETRYABLE to DIAGNOSTIC if a retry is not safe, because the call may have taken effect."""
     if failure.failure_class is FailureClass.RETRYABLE and not failure.replay_safe:
         return replace(failure, failure_class=FailureClass.DIAGNOSTIC)

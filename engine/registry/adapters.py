@@ -75,7 +75,7 @@ class Adapters:
         return found[1] if found is not None else None
 
     def resolve(self, spec: ToolSpec) -> Tool:
-        """Import the spec's `adapter_path`. Blocks.
+        """Import the spec's `adapter_path`, and return the tool. This method blocks.
 
         Raises:
             AdapterError: The adapter cannot be imported. The next call of `resolve` tries again.
@@ -126,7 +126,7 @@ class Adapters:
         use.
 
         Args:
-            again: Also retry files that failed and have not changed since.
+            again: Whether to retry files that failed and have not changed since.
 
         Returns:
             For each edited module, by name, why it was not reloaded; "" if it was.

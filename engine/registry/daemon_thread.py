@@ -39,7 +39,7 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
             value = inside.run(work)
         except StopIteration as stop:  # a future cannot raise StopIteration
             error = RuntimeError(f"StopIteration: {stop.value}")
-        except BaseException as raised:  # noqa: BLE001 -- passed to the waiter, including SystemExit
+        except BaseException as raised:  # noqa: BLE001 -- passed to the waiting task, including SystemExit
             error = raised
         try:
             loop.call_soon_threadsafe(finish, value, error)

@@ -102,7 +102,7 @@ class FileRegistry(Generic[T]):
         updates: RegistryUpdates,
         clock: Clock,
         *,
-        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- claims nothing
+        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- by default, items claim no names
         lost_are_disabled: bool = False,
     ) -> None:
         """Create the registry.
@@ -114,8 +114,8 @@ class FileRegistry(Generic[T]):
             updates: Publishes the changes.
             clock: The source of time.
             claims: Returns the names that an item claims, which no other item may have.
-            lost_are_disabled: Disable the items that are lost when the file is damaged. Meant for items that contain
-                restrictions, because the restrictions are lost with them.
+            lost_are_disabled: Whether the items that are lost when the file is damaged are disabled. This is meant for
+                items that contain restrictions, because the restrictions are lost with them.
         """
         self.subject: Subject = subject
         self.path = folder / f"{subject}.json"
@@ -131,13 +131,13 @@ class FileRegistry(Generic[T]):
         self.current: View[T] | None = None
 
     def due(self, view: View[T] | None, *, at_once: bool = False) -> bool:
-        """Whether `view` is outdated. Takes microseconds.
+        """Whether `view` is outdated. A check takes microseconds.
 
         The file is checked if this process has changed it, or if the last check was at least `LOOK_S` seconds ago.
 
         Args:
             view: The view to compare with the file; None counts as outdated.
-            at_once: Check the file even if the last check was more recent.
+            at_once: Whether to check the file even if the last check was more recent.
         """
         if view is not self.current:
             return True
@@ -282,7 +282,7 @@ class FileRegistry(Generic[T]):
                 os.link(self.path, aside)
             except OSError:  # a file system without hard links
                 self.path.rename(aside)
-            # With a hard link as the copy, the file never disappears, so readers never see a disabled item as enabled.
+            # If the copy is a hard link, the file never disappears, so readers never see a disabled item as enabled.
             write_atomic(self.path, document.as_json())
             _log.warning("%s: %s. It was moved to %s; repair or remove that file.", self.path, error, aside.name)
             return document

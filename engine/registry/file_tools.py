@@ -72,7 +72,7 @@ class FileTools(Guard):
         """Reload edited adapters. Calls made in the meantime use the old ones.
 
         Args:
-            again: Also retry those that failed.
+            again: Whether to retry those that failed.
         """
         self._reloading, self._edited = True, False
         try:

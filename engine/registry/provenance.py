@@ -26,7 +26,7 @@ _START = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceEntry:
-    """One line of the log.
+    """A line of the log: one snapshot that was taken or restored.
 
     Attributes:
         n: The number of the line, starting at 1.
@@ -110,7 +110,7 @@ class Provenance:
         return entries, self._head_problems(lines)
 
     def _lines(self) -> list[bytes]:
-        """Return the complete lines."""
+        """Return the complete lines of the log. A line that a killed writer did not finish is ignored."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:

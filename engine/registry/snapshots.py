@@ -117,7 +117,8 @@ class Snapshots:
         remove_leftovers(self._folder)
         digest = hashlib.sha256(data).hexdigest()
         snapshot = f"{self._clock.now():%Y%m%dT%H%M%SZ}-{digest[:12]}"
-        write_atomic(self._folder / f"{snapshot}.json", data)  # equal content in one second: same name
+        # The name exists if the same content was saved in the same second; it is then replaced by an equal file.
+        write_atomic(self._folder / f"{snapshot}.json", data)
         return self._log.append(self._now(), who, "snapshot", snapshot, digest)
 
     def _load(self, snapshot: str, digest: str) -> dict[Subject, RegistryDocument]:

@@ -48,7 +48,7 @@ class StaticSource:
         """The tools, by every name and alias."""
         return MappingProxyType(self._entries)
 
-    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 - of the protocol
+    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- required by the protocol
         return self._tools
 
     async def find(self, name: str) -> Tool | None:

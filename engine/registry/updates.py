@@ -98,7 +98,7 @@ class RegistryUpdates:
         if not listed:
             return []
         if any(each.subject == "tools" for each in listed):
-            self._records.bump(TOOLS_GENERATION)  # first, so that subscribers find the change
+            self._records.bump(TOOLS_GENERATION)  # before the events, so that subscribers find the change
         with self._lasting.begin() as connection:
             if keeper:
                 self._remember(connection, keeper, listed)
@@ -114,7 +114,7 @@ class RegistryUpdates:
         disabled: Container[str] = (),
         always: Container[str] = (),
         among: Collection[str] | None = None,
-        gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- regardless of the state
+        gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- the default ignores the state
     ) -> list[Update]:
         """Publish every difference between a keeper's source of truth and what it published before.
 

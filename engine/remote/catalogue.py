@@ -100,7 +100,7 @@ class Catalogue:
         return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)
 
     def adopt(self, name: str, cached: Cached, offer: Offer, *, answered: bool) -> None:
-        """Apply a manifest.
+        """Use this manifest as the module's current one.
 
         Unchanged tools keep their objects, so that their schemas are not compiled again.
 

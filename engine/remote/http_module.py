@@ -26,7 +26,7 @@ from engine.remote.text import clean, first_of, one_line
 
 MANIFEST_BYTES = 1 << 20
 ANSWER_BYTES = 8 << 20
-ERROR_BYTES = 2_000  # the most that is read of an error response's body
+ERROR_BYTES = 2_000  # at most this much of an error response's body is read
 CONNECT_S = 10.0
 DENIED = frozenset({401, 403, 407})
 # The call's deadline is this many seconds later than that of the request, so that the caller receives this module's
@@ -148,7 +148,7 @@ class HttpModule:
                 end="timeout",
             ) from error
         except httpx.HTTPStatusError:
-            raise  # classified by its status, with Retry-After
+            raise  # it is classified by its status and Retry-After
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             forged = "CERTIFICATE_VERIFY_FAILED" in str(error)  # httpx does not expose the original exception
             failure_class, reason = (

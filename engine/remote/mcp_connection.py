@@ -131,7 +131,7 @@ class McpConnection:
             self._changed()
 
     async def _listen(self, client: Client, stack: contextlib.AsyncExitStack) -> None:
-        """Subscribe to notifications (MCP 2026-07-28). Does nothing for servers without notifications."""
+        """Subscribe to notifications (MCP 2026-07-28), if the server sends any."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
             return

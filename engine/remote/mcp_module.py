@@ -59,7 +59,7 @@ class McpServer:
 
 
 class McpModule:
-    """One MCP server. It is started when its tools are first needed."""
+    """An MCP server as a module. The server is started, or contacted, when its tools are first needed."""
 
     def __init__(self, name: str, server: McpServer, clock: Clock) -> None:
         self._name = name
@@ -79,7 +79,7 @@ class McpModule:
     @property
     def where(self) -> str:
         command = self._server.command
-        if command is not None:  # without its arguments, which may hold secrets
+        if command is not None:  # the arguments are not shown, because they may hold secrets
             return command.command
         return str(httpx2.URL(self._server.url).copy_with(username=None, password=None, query=None, fragment=None))
 

@@ -79,7 +79,7 @@ async def process_streams(name: str, command: Command, ended: Callable[[], None]
     try:
         yield received, sent
     finally:
-        with anyio.CancelScope(shield=True):  # leave no process behind on cancellation
+        with anyio.CancelScope(shield=True):  # even a cancellation must not leave a process behind
             await _end(process)
             for task in tasks:
                 task.cancel()
@@ -143,7 +143,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             _signal(process, number)
     if not await _exited(process):
         log.warning("The process %d of an MCP server did not end after SIGKILL.", process.pid)
-    _signal(process, signal.SIGKILL)  # ends processes that it started and left running
+    _signal(process, signal.SIGKILL)  # kills processes that the server started and left running
     # Processes outside the group may hold the pipes open, and no public API closes our ends.
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 

@@ -60,7 +60,7 @@ class RemoteModule(Protocol):
         ...
 
     def read(self, manifest: Any) -> Offer:
-        """Read a fetched or cached manifest. Blocks for milliseconds.
+        """Read a fetched or cached manifest. This blocks for milliseconds.
 
         Raises:
             ManifestError: The manifest is invalid.

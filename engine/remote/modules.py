@@ -150,7 +150,7 @@ class Modules:
         ended = await asyncio.gather(*(module.aclose() for module in modules), return_exceptions=True)
         for module, error in zip(modules, ended, strict=True):
             if isinstance(error, BaseException):
-                log.warning("The module %s did not close: %s", module.name, one_line(str(error)))
+                log.warning("The module %s could not be closed: %s", module.name, one_line(str(error)))
         await self._cache.aclose()
 
     async def _wait_a_little(self, names: Sequence[str]) -> None:
@@ -187,7 +187,9 @@ class Modules:
             denied = isinstance(error, ToolFailure) and error.failure_class is FailureClass.FATAL
             # Callers do not learn why a connection failed; the reason is in the state and the log.
             why = error.__cause__ if isinstance(error, ToolFailure) and not denied else None
-            event = "module_manifest_error" if denied else "module_unreachable"  # a denial is also an answer
+            event = (
+                "module_manifest_error" if denied else "module_unreachable"
+            )  # a module that denies access is reachable
             self._failed(name, event, first_of(why or error), denied=denied)
         else:
             took_ms = (self._clock.monotonic() - began) * 1000
@@ -201,14 +203,14 @@ class Modules:
         log.warning("%s module=%s error=%s", event, name, error)
 
     async def _keep(self, name: str, cached: Cached) -> None:
-        """Store the manifest in the cache. Never raises: the manifest is used even if it cannot be stored."""
+        """Store the manifest in the cache. Errors are only logged: the manifest is used even if it cannot be stored."""
         try:
             await self._cache.save(name, cached, self._ttl_s)
         except Exception as error:  # noqa: BLE001 -- see above
             log.warning("The manifest of the module %s could not be stored: %s.", name, first_of(error))
 
     async def _take_cached(self, name: str) -> None:
-        """Load the cached manifest of one module. Never raises, so that one manifest cannot affect the others."""
+        """Load the cached manifest of one module. Errors are only logged, so that they do not affect other modules."""
         try:
             cached = await self._cache.load(name)
             if cached is None or not self._catalogue.newer(name, cached):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from engine.retrieval.document import Field
 from engine.retrieval.terms import Terms, weight_of
 
-K1 = 1.2  # how quickly repetitions of a term saturate; Lucene's default
+K1 = 1.2  # controls how quickly repetitions of a term saturate; Lucene's default
 # The rarity of words is calculated as if the index had this many more documents. Otherwise every word of an index of
 # three documents would be in at least a third of them, and would count so little compared with an unknown word that no
 # document would seem to match a request.

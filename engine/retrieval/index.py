@@ -68,7 +68,7 @@ class HybridIndex:
         self._vectors: dict[str, dict[str, str]] = {}  # document id -> vector id -> what is embedded
         self._checked_revision: int | None = None
         self._background: Background | None = None
-        self._usual: tuple[tuple[int, int], Usual] | None = None  # with the revision and number of vectors it is for
+        self._usual: tuple[tuple[int, int], Usual] | None = None  # preceded by the revision and number of vectors
 
     def __len__(self) -> int:
         return len(self._documents)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from engine.stores.embedder import Vectors
 
-BUCKETS = 256  # hashed words; 512 and 1,024 gave the same recall
+BUCKETS = 256  # number of buckets of hashed words; 512 and 1,024 gave the same recall
 DENSE = 3.0  # weight of the embedding relative to the words, tuned on one half of MetaTool's requests
 RIDGE = 10.0
 WEIGHT = 0.4  # greatest weight of the model in the order of results; the other figures share the remaining weight
@@ -55,7 +55,7 @@ def features(words: Sequence[Sequence[int]], vectors: Vectors) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LearnedRanking:
-    """One version of the model.
+    """A trained version of the model.
 
     Attributes:
         version: Counts up from 1.

@@ -76,7 +76,9 @@ class SentenceReranker:
         with self._lock:
             weight, parts = _weight(len(self._terms.with_words(query))), clauses_of(query, self._terms)
         vectors = embedder.embed(parts or [query])
-        whole = vectors.mean(axis=0, keepdims=True)  # with clauses, nearly the vector of the whole request
+        whole = vectors.mean(
+            axis=0, keepdims=True
+        )  # if there are clauses, this is nearly the vector of the whole request
         relative = _relative(np.concatenate([whole, vectors]) if parts else whole, others, texts, known)
         best = max((one.score for one in others), default=0.0) or 1.0
         scored = [

@@ -129,7 +129,7 @@ class StoredIndex:
             k: The number of results.
             weigh: Returns factors for the scores of the candidates, such as success rates.
         """
-        # One BLAS thread: these products take less time than synchronizing threads would, especially under load.
+        # Use one BLAS thread, because these products take less time than synchronizing threads, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             documents = _count(connection)
             count = max(CANDIDATES, PER_RESULT * k)

@@ -143,7 +143,7 @@ def _create_locked(folder: int) -> tuple[str, int]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o666, dir_fd=folder)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # else `remove_leftovers` removed it between open and flock
+        if os.fstat(descriptor).st_nlink:  # otherwise, `remove_leftovers` removed it between open and flock
             return name, descriptor
         os.close(descriptor)
 

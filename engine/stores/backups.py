@@ -30,7 +30,7 @@ _GENERATIONS_AHEAD = 1_000_000  # added to restored generations; exceeds the num
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """One backup.
+    """A complete backup of the databases of a home.
 
     Attributes:
         name: The UTC time at which it was taken, such as ``20260102T030405Z``.

@@ -21,7 +21,7 @@ class ToolOutcomes:
     """The number of calls of one tool, and how many of them failed.
 
     Attributes:
-        failed: Includes calls without a result.
+        failed: The number of failed calls, including calls without a result.
         total_ms: The sum of all durations.
     """
 
@@ -46,8 +46,8 @@ class AuditView:
         """Return rows, newest first.
 
         Args:
-            tool: Return only this tool's calls.
-            failed: Return only failed calls.
+            tool: The name of the tool whose calls are returned; "" for all tools.
+            failed: Whether only failed calls are returned.
         """
         query = select(*_AUDITED).where(CALLS.c.counted.is_(None)).order_by(desc(CALLS.c.id)).limit(limit)
         if tool:

@@ -170,9 +170,9 @@ def _create_private(file: Path) -> None:
 
 def _load(path: Path) -> _ChromaModules:
     from chromadb.api import ServerAPI  # noqa: PLC0415 - chromadb takes over 2 s to import
-    from chromadb.api.models.Collection import Collection  # noqa: PLC0415 - the same
-    from chromadb.config import Settings, System  # noqa: PLC0415 - the same
-    from chromadb.errors import NotFoundError  # noqa: PLC0415 - the same
+    from chromadb.api.models.Collection import Collection  # noqa: PLC0415 -- for the same reason
+    from chromadb.config import Settings, System  # noqa: PLC0415 -- for the same reason
+    from chromadb.errors import NotFoundError  # noqa: PLC0415 -- for the same reason
 
     # chromadb.PersistentClient would share one System per path and never close it. `_env_file=None`: a .env file in the
     # current folder must not configure this database.

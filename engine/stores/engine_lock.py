@@ -64,6 +64,6 @@ def _take_new(folder: Path) -> tuple[str, int]:
         name = secrets.token_hex(8)
         descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # else another engine removed the file before it was locked
+        if os.fstat(descriptor).st_nlink:  # otherwise, another engine removed the file before it was locked
             return name, descriptor
         os.close(descriptor)

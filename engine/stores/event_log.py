@@ -83,7 +83,7 @@ _SEEN_EVERY_S = 3_600.0  # a subscriber's last fetch is recorded with this preci
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event.
+    """An event in the log.
 
     Attributes:
         offset: Its position in the log, starting at 1.

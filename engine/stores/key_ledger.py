@@ -73,7 +73,7 @@ class KeyLedger:
         records.create(_SCHEMA)
 
     def claim(self, key: Key) -> Claim:
-        """Claim the key, or return the state of the call that holds it. Atomic: only one claimant succeeds."""
+        """Claim the key, or return the state of the call that holds it. Of concurrent claims, only one succeeds."""
         now = self._clock.now().astimezone(UTC)
         with self._records.begin() as connection:
             old = (now - timedelta(hours=KEPT_H)).isoformat()

@@ -57,7 +57,7 @@ BUMP = text(
 
 
 class Records:
-    """A database of rows, shared by threads and processes. Open it with `open`, and `close` it once."""
+    """A SQL database that threads and processes may share. Open it with `open`, and call `close` once."""
 
     def __init__(self, engine: Engine, file: SqliteFile | None) -> None:
         self._engine = engine
@@ -214,7 +214,7 @@ class Records:
             return not busy
 
     def _write_again(self) -> None:
-        """Leave the read-only mode.
+        """Make the database writable again after the disk was full.
 
         Raises:
             DiskFull: There is still no space.

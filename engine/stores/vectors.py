@@ -34,7 +34,7 @@ class VectorIndex(Protocol):
 
     @property
     def revision(self) -> int:
-        """A number that every write by any process increments, and also a loss of content. Cheap to read."""
+        """A number that increases with every write by any process and when content is lost. Reading it is fast."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class VectorIndex(Protocol):
 
 
 class VectorStore:
-    """The collections of one folder, for threads and processes to share. `close` it once.
+    """The vector collections in one folder, which threads and processes may share. Call `close` once.
 
     Writes increment generations in the records, so do not write inside a transaction on the records.
     """

@@ -164,7 +164,7 @@ class FolderWorkspace:
         """Delete a file, a link (not its target) or an empty folder.
 
         Args:
-            recursive: Also delete a folder that is not empty.
+            recursive: Whether a folder that is not empty may be deleted, with its content.
         """
         with self._parent(path) as (folder, name):
             if not _is_folder(name, folder):
@@ -213,7 +213,7 @@ class FolderWorkspace:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the parent folder of a path. Yields its descriptor and the last name of the path."""
+        """Open the parent folder of a path, and yield its descriptor and the last name of the path."""
         normal = self._normal(path)
         if normal == ".":
             raise WorkspaceError(
@@ -229,7 +229,7 @@ class FolderWorkspace:
 
         Args:
             path: As given by the caller, for errors.
-            make: Create missing folders.
+            make: Whether missing folders are created.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY
         try:

@@ -77,7 +77,7 @@ def register_composed_skills(
 
 
 def _unique(taken: frozenset[str], tools: Iterable[Tool]) -> tuple[list[Tool], list[Dropped]]:
-    """Return the tools, sorted, without those whose names are taken or duplicates."""
+    """Return the tools, sorted, without those whose name is taken or belongs to an earlier tool."""
     kept: list[Tool] = []
     dropped: list[Dropped] = []
     before = None

@@ -113,10 +113,10 @@ class Assembly:
         self._bases: LRUCache[tuple[int, ...], _Base] = LRUCache(_BASES)
 
     async def active_list(self, sources: Sequence[ToolSource], turn: Turn, ask: Ask | None = None) -> ActiveList:
-        """Return the tools of a turn, and what was omitted and why. Never raises because of a source.
+        """Return the tools of a turn, and what was omitted and why. Errors of sources are reported, not raised.
 
-        All sources are asked concurrently. They see the turn, so that the source of acquired skills returns those that
-        match the query.
+        All sources are asked concurrently. They receive the turn, so that the source of acquired skills can return the
+        skills that match the query.
 
         Args:
             sources: The sources.
@@ -161,7 +161,7 @@ class Assembly:
             self._bases.clear()
 
     def _split(self, answer: Sequence[Tool]) -> Offered:
-        """Split an answer by origin."""
+        """Split the tools that a source returned by their origin."""
         if type(answer) is not tuple:
             return Offered.of(answer)
         try:

@@ -116,7 +116,7 @@ class Discovery:
         """Return the spec of a tool.
 
         Raises:
-            ToolFailure: The turn may not call such a tool. The message suggests similar names.
+            ToolFailure: There is no tool of this name that the turn may call. The message suggests similar names.
         """
         spec = (await self.look_up([name], turn)).get(name)
         if spec is None:
@@ -157,7 +157,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The tools among which a query is searched.
+    """The tools that a query is compared with.
 
     Attributes:
         rankings: For each paged source, the results that the turn may call, with their fit.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.contract.failure import Failure, FailureClass, ToolFailure
 from engine.contract.spec import Annotations
-from engine.recovery.retry import LONGEST_WAIT_S, Retrier, settle
+from engine.recovery.retry import LONGEST_WAIT_S, Retrier, without_unsafe_retry
 from engine.registry.decorate import tool
 from sandbox.contract import SandboxError
 from tests.dispatch.pipeline_fixture import ManualClock, open_pipeline
@@ -159,6 +159,6 @@ def test_waits_grow_are_bounded_and_never_shorter_than_requested(attempt, asked,
 
 def test_only_unsafe_retryable_failures_become_diagnostic():
     unsafe = Failure(FailureClass.RETRYABLE, "timeout")
-    assert settle(unsafe).failure_class is FailureClass.DIAGNOSTIC
+    assert without_unsafe_retry(unsafe).failure_class is FailureClass.DIAGNOSTIC
     for kept in (Failure(FailureClass.RETRYABLE, "x", replay_safe=True), Failure(FailureClass.FATAL, "x")):
-        assert settle(kept) is kept
+        assert without_unsafe_retry(kept) is kept

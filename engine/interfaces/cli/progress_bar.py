@@ -40,7 +40,7 @@ class _RichBar:
 
     def __init__(self, label: str) -> None:
         from rich.console import Console  # noqa: PLC0415 -- most commands end before a bar must be shown
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 -- same
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 -- for the same reason
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._progress: Progress = Progress(*columns, console=Console(stderr=True), transient=True)

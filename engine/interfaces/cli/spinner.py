@@ -89,12 +89,12 @@ class Spinner:
 
     def _new_status(self) -> "Shown":
         from rich.console import Console  # noqa: PLC0415 -- most commands end before a spinner must be shown
-        from rich.status import Status  # noqa: PLC0415 -- same
+        from rich.status import Status  # noqa: PLC0415 -- for the same reason
 
         return Status(self._text(), console=Console(stderr=True))
 
     def _text(self) -> "Text":
-        from rich.text import Text  # noqa: PLC0415 -- same
+        from rich.text import Text  # noqa: PLC0415 -- for the same reason
 
         return Text(self._line)
 

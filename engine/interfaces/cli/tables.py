@@ -1,4 +1,4 @@
-"""`print_table`: prints tables on stdout."""
+"""`print_table`: prints a table on stdout."""
 
 import os
 import sys

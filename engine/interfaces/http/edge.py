@@ -203,10 +203,10 @@ class DecodedRoute(APIRoute):
 
 
 async def decode_body(headers: Headers, body: bytes) -> Any:
-    """Decode a JSON body, a large one in a thread.
+    """Decode a JSON body. A large body is decoded in a thread.
 
     Raises:
-        HttpProblem: The same as from `decode_json`.
+        HttpProblem: The body cannot be decoded (see `decode_json`).
     """
     content_type = headers.get("content-type", "")
     if len(body) <= _DECODE_INLINE_BYTES:

@@ -8,7 +8,7 @@ from engine.interfaces.http.edge import HostNames
 
 _METHODS = ("GET", "POST", "DELETE")
 _ALLOWED_HEADERS = ("Authorization", "Content-Type")
-_EXPOSED_HEADERS = ("Retry-After",)  # besides the headers that every page may read
+_EXPOSED_HEADERS = ("Retry-After",)  # response headers that pages may read, besides those that browsers always expose
 
 
 class CrossOrigin:

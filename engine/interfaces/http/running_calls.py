@@ -108,7 +108,7 @@ class RunningCalls:
     """All running calls of one server. It belongs to one event loop."""
 
     def __init__(self, engine: Engine, max_per_token: int, still_valid: Callable[[Caller], bool]) -> None:
-        """Start with no calls.
+        """Create the object without any calls.
 
         Args:
             engine: The engine that runs the calls.
@@ -185,7 +185,7 @@ class RunningCalls:
         return running
 
     def cancel(self, caller: Caller, call_id: str) -> bool:
-        """Cancel a call of this user; its client gets a result. Return False if the user has no such running call."""
+        """Cancel a call of this user. Its client receives a result. Return False if the user has no such call."""
         running = self._by_id.get((caller.user, call_id))
         return running is not None and self._engine.cancel(running.engine_id)
 
@@ -233,7 +233,7 @@ def refuse_if_busy(result: ToolResult) -> None:
     """Check that a call was not refused because all boxes are in use.
 
     Raises:
-        HttpProblem: It was refused for this reason: 503 with ``Retry-After``.
+        HttpProblem: 503 with ``Retry-After``, if the call was refused for this reason.
     """
     failure = result.failure
     if failure is None or failure.reason != "busy" or failure.may_have_started or failure.retry_after is None:

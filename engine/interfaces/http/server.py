@@ -33,10 +33,10 @@ _SHUTDOWN_S = 10  # time for clients to receive the results of calls that a stop
 
 
 class GuardedH11Protocol(H11Protocol):
-    """uvicorn's protocol with two changes.
+    """uvicorn's HTTP protocol with two changes.
 
-    It limits the time that the headers of a request may take; uvicorn limits only the time between requests. It also
-    keeps reading while a request is handled, since a disconnect is noticed only by reading.
+    This class limits the time in which the headers of a request must arrive; uvicorn limits only the time between
+    requests. It also continues to read while a request is handled, because otherwise a disconnect is not detected.
     """
 
     _header_timeout: asyncio.TimerHandle | None = None
@@ -46,7 +46,7 @@ class GuardedH11Protocol(H11Protocol):
         # uvicorn's own response to too many connections has no Retry-After.
         self._max_connections, self.limit_concurrency = self.limit_concurrency, None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # the type that uvicorn uses
         super().connection_made(transport)
         if self._max_connections is not None and len(self.connections) > self._max_connections:
             self.app = reject_connection

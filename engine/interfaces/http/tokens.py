@@ -69,7 +69,7 @@ class Caller:
 
 
 class Tokens:
-    """Tokens in the records, so that every process on one home sees changes at once. Methods block."""
+    """Stores tokens in the records, so that every process on one home sees changes at once. Every method blocks."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records

@@ -125,7 +125,11 @@ class McpElicitation:
             await asyncio.wait(tasks)
 
     async def _elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
-        """Ask the user of the client.
+        """Ask the user of the client to fill in a form.
+
+        Args:
+            message: What the user is asked.
+            schema: The JSON Schema of the form.
 
         Raises:
             PermissionError: The client cannot ask its user.
@@ -152,7 +156,7 @@ class McpElicitation:
             _CURRENT.reset(token)
 
     def _resume(self, params: CallToolRequestParams) -> _SuspendedCall | None:
-        """Return the call that waits for this answer, or None if the token is missing or unknown."""
+        """Return the suspended call that a request continues; None if its token is missing or unknown."""
         call = self._suspended.pop(params.request_state, None) if params.request_state else None
         if call is None or call.name != params.name or call.task.done():
             return None

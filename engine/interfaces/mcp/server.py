@@ -53,7 +53,7 @@ def build_server(open_handler: OpenHandler) -> tuple[Server[dict[str, object]], 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         return await (await opening.handler()).call_tool(context, params)
 
-    async def list_resources(_: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:  # noqa: ARG001 -- one page
+    async def list_resources(_: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:  # noqa: ARG001 -- there is only one page
         return await (await opening.handler()).list_resources()
 
     async def read_resource(_: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
