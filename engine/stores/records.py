@@ -78,7 +78,7 @@ class Records:
         Args:
             url: The URL.
             power_cuts: Whether every commit must survive a power failure (SQLite only). Commits then wait for the disk.
-            secure_delete: Whether deleted content is overwritten with zeros (SQLite only). `truncate_log` also removes it
+            secure_delete: Whether deleted content is overwritten with zeros (SQLite only); `truncate_log` also removes it
                 from the log.
             contents: What the database holds, for messages about its loss.
 
