@@ -336,7 +336,10 @@ def _dump(answer: Message, *, strict: bool) -> bytes:
 
 
 def _has_too_many_nodes(answer: Message) -> bool:
-    """Count as `sandbox.nodes` does: each list, each object, and each of their elements after the first."""
+    """Return whether the answer has too many values, counted as in `sandbox.nodes`.
+
+    Each list, each object, and each of their elements after the first counts.
+    """
     stack: list[Any] = [answer]
     nodes = 0
     while stack and nodes <= MAX_VALUE_NODES:

@@ -86,7 +86,7 @@ def main(
         _allow(ruleset, running.pid, workspace, plan.landlock_abi if header["mount"] == "through" else 0)
         confine.become(*header["user"])
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # keep a worker of the same user out of this process
-        die_with_parent(plan.template, signal.SIGTERM)  # a change of user has cleared it
+        die_with_parent(plan.template, signal.SIGTERM)  # again, because the change of user has cleared it
         _relocate(header, place, workspace)
         started = True
         running.hand_over(worker.pack(header, _body_of(frame)))

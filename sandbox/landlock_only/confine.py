@@ -90,7 +90,7 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
         # A user id that is reserved for this job has only two processes: this one and its parent.
         others = 1 if job["nobodys"] else _tasks_of_the_machine() + _LEEWAY
         become(*job["user"])
-        die_with_parent(parent, signal.SIGKILL)  # a change of user has cleared it
+        die_with_parent(parent, signal.SIGKILL)  # again, because the change of user has cleared it
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
         os.umask(0o077)
         body = _take_stdin(job["tmp"], body, job["stdin"])

@@ -1,7 +1,7 @@
 """The process between the engine and a template, which runs in a separate interpreter. Standard library only.
 
-It ends when the engine ends, and then kills every process it has started. It also opens the workspaces, and passes them
-to the template as descriptors.
+It ends when the engine ends, and then kills every process it has started. It also opens workspaces, and passes
+their descriptors to the engine.
 """
 
 import contextlib

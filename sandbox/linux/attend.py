@@ -69,7 +69,7 @@ def attend(
 
 
 def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> WorkerEnd:
-    """Run the code for the most common end of a job once, before there is a job, so that its pages are in memory."""
+    """Run the code for the most common end of a job once, before there is a job (see `worker.rehearse`)."""
     watch.begin(limits, worker_pid)
     results, theirs = of_this_process()
     worker.write_all(theirs, worker.pack({"end": "ok", "exit_code": 0, "value": [1, "a", None]}))

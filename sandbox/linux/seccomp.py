@@ -81,7 +81,7 @@ DENIED = {
     "io_submit": 209,
     "io_cancel": 210,
     "io_pgetevents": 333,
-    # the machine
+    # calls that change or use the whole machine
     "sync": 162,
     "syncfs": 306,
     "kexec_load": 246,

@@ -13,7 +13,8 @@ from sandbox.linux import readings
 from sandbox.linux.cgroups import Group
 from sandbox.linux.shared_space import SharedSpace
 
-_RESTING_S = 0.005  # a tree that used less CPU time than this between two checks is nearly idle; a check takes a tenth
+# A tree that used less CPU time than this between two checks is nearly idle. A check itself takes a tenth of it.
+_RESTING_S = 0.005
 
 
 @dataclass(frozen=True)

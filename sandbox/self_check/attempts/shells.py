@@ -67,9 +67,8 @@ _NODE = (
 _HARMFUL = frozenset(
     {"write to the system's folders", "mount", "make a device", "weaken the kernel's settings", "signal the host"}
 )
-_NODE_LIMITS = Limits(
-    wall_s=10, cpu_s=5
-)  # the default memory limit: a second V8 instance, in a thread, reserves as much as the first
+# With the default memory limit, because a second V8 instance, in a thread, reserves as much as the first.
+_NODE_LIMITS = Limits(wall_s=10, cpu_s=5)
 _OWN_FILTER = frozenset({"have a capability"})
 _OWN_PROC = frozenset({"run without a filter", "read every environment"})  # they also read other processes
 
