@@ -99,7 +99,7 @@ def test_a_response_head_without_an_end_is_rejected() -> None:
 
 
 @given(st.text())
-def test_a_refusal_is_one_response_with_any_reason(reason: str) -> None:
+def test_a_refusal_is_sent_as_a_single_response_with_its_reason(reason: str) -> None:
     head, _, body = refusal(403, reason).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 403 ")
     assert len(head.split(b"\r\n")) == 4
