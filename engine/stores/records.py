@@ -78,8 +78,8 @@ class Records:
         Args:
             url: The URL.
             power_cuts: Whether every commit must survive a power failure (SQLite only). Commits then wait for the disk.
-            secure_delete: Whether deleted content is overwritten with zeros (SQLite only); `truncate_log` also removes it
-                from the log.
+            secure_delete: Whether deleted content is overwritten with zeros (SQLite only). `truncate_log` removes it
+                from the log, too.
             contents: What the database holds, for messages about its loss.
 
         Raises:
