@@ -7,6 +7,7 @@ unrelated texts. docs/design/retrieval.md has measurements.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,13 @@ DENSE_WEIGHT = 0.5  # weight of the vectors in the selection of candidates; the 
 WORDS, MEANING, COVERED, MEANT = 0.25, 0.25, 0.30, 0.20
 CLAUSE = 0.5  # weight of the clause that a candidate matches best; the whole request has the remaining weight
 
+Key = TypeVar("Key", str, int)
 Floats = npt.NDArray[np.float32]
 
 
 def fuse(
-    sparse: Mapping[str, float], dense: Mapping[str, float], dense_weight: float = DENSE_WEIGHT
-) -> dict[str, float]:
+    sparse: Mapping[Key, float], dense: Mapping[Key, float], dense_weight: float = DENSE_WEIGHT
+) -> dict[Key, float]:
     """Return a score from 0 to 1 for every id in either list. If one list is empty, only the other one counts.
 
     Args:
@@ -64,7 +66,7 @@ def add_clauses(whole: Floats, clauses: Sequence[Floats]) -> Floats:
     return scores
 
 
-def _of_best(scores: Mapping[str, float]) -> dict[str, float]:
+def _of_best(scores: Mapping[Key, float]) -> dict[Key, float]:
     """Divide the scores by the best one. Negative scores become 0."""
     best = max(scores.values(), default=0.0)
     return {id_: max(score, 0.0) / best if best > 0 else 0.0 for id_, score in scores.items()}

@@ -19,7 +19,7 @@ from engine.retrieval.document import Document
 from engine.retrieval.fusion import DENSE_WEIGHT
 from engine.retrieval.naming import folded, names_in
 from engine.retrieval.ranked import Ranked, Weigh
-from engine.retrieval.ranking import ClauseFigures, Figures, candidates, ranking, rarest_of
+from engine.retrieval.ranking import ClauseFigures, Figures, ordered, ranking, rarest_of, selected
 from engine.retrieval.terms import Terms
 from engine.retrieval.word_match import WordMatch
 from engine.stores.embedder import Embedder, Vectors
@@ -156,13 +156,15 @@ class HybridIndex:
             vector = self._embedder.embed([query])[0]
             dense = self._nearest(vector, count)
             named = self._named_in(query)
-            ids = candidates(sparse, dense, named, count, self._dense_weight)
+            ids = ordered(selected(sparse, dense, count, self._dense_weight), named, count)
             matched = self._match.match({term: words[term] for term in rarest}, weights, ids)
             request = sum(weights[term] for term in rarest)
             background = self._background = self._background or Background(self._embedder)
             chat, usual = background.resemblance(vector), self._usual_cosines(background)
             clauses = self._clauses(query, {term: weights[term] for term in rarest}, ids)
-        return ranking(Figures(ids, sparse, dense, named, matched, request, chat, usual, clauses), k, weigh)
+        farthest = min(dense.values(), default=0.0)
+        figures = Figures(ids, sparse, dense, named, matched, request, chat, usual, clauses, farthest=farthest)
+        return ranking(figures, k, weigh)
 
     def _clauses(self, query: str, weights: Mapping[str, float], ids: Sequence[str]) -> list[ClauseFigures]:
         """Compare each clause of a request with the candidates.

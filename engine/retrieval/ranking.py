@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from engine.retrieval.background import Usual
 from engine.retrieval.fit import FitEvidence
-from engine.retrieval.fusion import Floats, add_clauses, combine, fuse
+from engine.retrieval.fusion import Floats, Key, add_clauses, combine, fuse
 from engine.retrieval.ranked import Ranked, Weigh
 from engine.retrieval.word_match import Matched
 
@@ -51,6 +51,7 @@ class Figures:
         clauses: The figures for each clause; empty if the request has only one.
         learned: Scores of the learned ranking in the order of `ids`; None without a model.
         weight: Weight of the learned ranking, from 0 to 1.
+        farthest: The least of the nearest documents' cosines, an upper bound for all others.
     """
 
     ids: Sequence[str]
@@ -64,6 +65,7 @@ class Figures:
     clauses: Sequence[ClauseFigures] = ()
     learned: npt.NDArray[np.float32] | None = None
     weight: float = 0.0
+    farthest: float = 0.0
 
 
 def rarest_of(weights: Mapping[str, float]) -> list[str]:
@@ -71,12 +73,20 @@ def rarest_of(weights: Mapping[str, float]) -> list[str]:
     return sorted(weights, key=lambda term: (-weights[term], term))[:MOST_TERMS]
 
 
-def candidates(
-    sparse: Mapping[str, float], dense: Mapping[str, float], named: Mapping[str, int], count: int, dense_weight: float
-) -> list[str]:
-    """Return the ids of the `count` best documents of both lists, fused, and of all named documents."""
+def selected(
+    sparse: Mapping[Key, float], dense: Mapping[Key, float], count: int, dense_weight: float
+) -> dict[Key, float]:
+    """Return the fused scores of the `count` best documents of both lists, and of all ties with the last one."""
     fused = fuse(sparse, dense, dense_weight)
-    best = heapq.nsmallest(count, fused, key=lambda id_: (-fused[id_], id_))
+    if len(fused) <= count:
+        return fused
+    last = sorted(fused.values())[-count]
+    return {key: score for key, score in fused.items() if score >= last}
+
+
+def ordered(fused: Mapping[str, float], named: Mapping[str, int], count: int) -> list[str]:
+    """Return the ids of the `count` best documents and of all named ones. Equal scores are ordered by id."""
+    best = sorted(fused, key=lambda id_: (-fused[id_], id_))[:count]
     return list(dict.fromkeys([*best, *sorted(named)]))
 
 
@@ -87,9 +97,8 @@ def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked
         weigh: Returns factors for their scores, such as success rates.
     """
     ids, sparse, dense, named, matched = figures.ids, figures.sparse, figures.dense, figures.named, figures.matched
-    farthest = min(dense.values(), default=0.0)  # an upper bound for candidates that are not among the nearest
     bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
-    near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
+    near = np.array([dense.get(id_, figures.farthest) for id_ in ids], dtype=np.float32)
     whole = combine(bm25, near, matched.covered, matched.meant)
     combined = add_clauses(whole, [clause.scores for clause in figures.clauses])
     learned = _of_best(figures.learned) if figures.learned is not None else None

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.retrieval.background import Background, background_lines
-from engine.retrieval.index_file import select_in
+from engine.retrieval.candidate_rows import CandidateRow
 from engine.retrieval.learned_ranking import (
     BUCKETS,
     DENSE,
@@ -66,35 +66,29 @@ class StoredRanking:
         changed = abs(samples - self._trained_with)
         return samples >= LEAST_SAMPLES and changed >= max(GROWTH * self._trained_with, 1)
 
-    def scores(
-        self, connection: sqlite3.Connection, request: str, vector: Vectors, slots: Sequence[int], vectors: Vectors
-    ) -> Floats | None:
+    def scores(self, request: str, vector: Vectors, rows: Sequence[CandidateRow], vectors: Vectors) -> Floats | None:
         """Return the score of each of these documents for a request, or None without a model.
 
         Args:
-            connection: Has an open transaction.
             request: The text of the request.
             vector: The embedding of the request.
-            slots: The slots of the documents.
+            rows: The documents.
             vectors: All vectors of the index.
         """
-        if self.model is None or not self.model.weight or not slots:
+        if self.model is None or not self.model.weight or not rows:
             return None
         direction = self.model.direction(features([hashed(self._terms.of(request))], vector[np.newaxis])[0])
-        query = "SELECT slot, vectors, hashed FROM documents WHERE slot"
-        rows = {row[0]: row for row in select_in(connection, query, slots)}
-        positions = [np.frombuffer(rows[slot][1], dtype=np.uint32) for slot in slots]
-        owners = np.repeat(np.arange(len(slots)), [len(each) for each in positions])
-        similar = vectors[np.concatenate(positions)] @ (direction[BUCKETS:] * np.float32(DENSE))
-        found = np.bincount(owners, similar, len(slots))
-        words = [np.frombuffer(rows[slot][2], dtype=np.int16) for slot in slots]
-        every = np.concatenate(words)
-        owners = np.repeat(np.arange(len(slots)), [len(each) for each in words])
+        positions = np.frombuffer(b"".join(row.vectors for row in rows), dtype=np.uint32)
+        owners = np.repeat(np.arange(len(rows)), [len(row.vectors) // positions.itemsize for row in rows])
+        similar = vectors[positions] @ (direction[BUCKETS:] * np.float32(DENSE))
+        found = np.bincount(owners, similar, len(rows))
+        every = np.frombuffer(b"".join(row.hashed for row in rows), dtype=np.int16)
+        owners = np.repeat(np.arange(len(rows)), [len(row.hashed) // every.itemsize for row in rows])
         ends = np.flatnonzero(every == 0)  # each text ends with 0
         lengths = np.diff(ends, prepend=-1)
         shares = 1 / np.maximum(np.repeat(lengths, lengths) - 1, 1) ** 0.5
         # A word of 0 has the sign 0, so the value at its position does not matter.
-        found += np.bincount(owners, direction[np.abs(every) - 1] * np.sign(every) * shares, len(slots))
+        found += np.bincount(owners, direction[np.abs(every) - 1] * np.sign(every) * shares, len(rows))
         return found.astype(np.float32)
 
     def training(
