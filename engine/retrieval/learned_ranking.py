@@ -20,7 +20,7 @@ from engine.stores.embedder import Vectors
 BUCKETS = 256  # hashed words; 512 and 1,024 gave the same recall
 DENSE = 3.0  # weight of the embedding relative to the words, chosen on one half of MetaTool's requests
 RIDGE = 10.0
-WEIGHT = 0.4  # greatest weight of the model in the order of results; the other figures have the rest
+WEIGHT = 0.2  # greatest weight of the model in the order of results; the other figures have the rest
 MOST_SAMPLES = 4_000  # most samples used for the second moments
 MOST_HELD = 200  # number of newest requests that a new model is tested with
 LEAST_HELD = 10  # fewer requests would make a test unreliable

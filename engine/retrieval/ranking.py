@@ -24,15 +24,17 @@ class ClauseFigures:
         bm25: BM25 scores.
         near: Cosine similarities.
         matched: Result of the word-by-word comparison.
+        terms: Number of terms in the clause.
     """
 
     bm25: Floats
     near: Floats
     matched: Matched
+    terms: int
 
     @property
     def scores(self) -> Floats:
-        return combine(self.bm25, self.near, self.matched.covered, self.matched.meant)
+        return combine(self.bm25, self.near, self.matched.covered, self.matched.meant, self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Figures:
         dense: Cosine similarities of those that are among the nearest.
         named: 2 for a candidate whose exact name is in the request, 1 if the spelling differs in case or `-` for `_`.
         matched: Result of the word-by-word comparison, in the order of `ids`.
+        terms: Number of terms in the request.
         request: `FitEvidence.request`.
         chat: `FitEvidence.chat`.
         usual: The greatest cosines of lines of small talk in the same index.
@@ -59,6 +62,7 @@ class Figures:
     dense: Mapping[str, float]
     named: Mapping[str, int]
     matched: Matched
+    terms: int
     request: float
     chat: float
     usual: Usual
@@ -99,8 +103,9 @@ def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked
     ids, sparse, dense, named, matched = figures.ids, figures.sparse, figures.dense, figures.named, figures.matched
     bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
     near = np.array([dense.get(id_, figures.farthest) for id_ in ids], dtype=np.float32)
-    whole = combine(bm25, near, matched.covered, matched.meant)
-    combined = add_clauses(whole, [clause.scores for clause in figures.clauses])
+    whole = combine(bm25, near, matched.covered, matched.meant, figures.terms)
+    of_clauses = [clause.scores for clause in figures.clauses]
+    combined = add_clauses(whole, of_clauses)
     learned = _of_best(figures.learned) if figures.learned is not None else None
     if learned is not None:
         combined = (1 - figures.weight) * _of_best(combined) + figures.weight * learned
@@ -129,6 +134,7 @@ def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked
             named=id_ in named,
             evidence=evidence[at],
             learned=float(learned[at]) if learned is not None else 0.0,
+            clauses=tuple(float(clause[at]) for clause in of_clauses),
         )
         for at in best
     ]

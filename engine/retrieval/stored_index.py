@@ -9,7 +9,7 @@ Everything in the file can be rebuilt: a damaged file, or one made with another 
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from engine.retrieval.index_file import IndexFile, read_meta, select_in
 from engine.retrieval.index_writer import IndexWriter
 from engine.retrieval.naming import folded, names_in
 from engine.retrieval.postings import Postings, best_of, terms_of
-from engine.retrieval.ranked import Ranked, Weigh
+from engine.retrieval.ranked import LearnedShares, Ranked, Weigh
 from engine.retrieval.ranking import ClauseFigures, Figures, ordered, ranking, rarest_of, selected
 from engine.retrieval.stored_match import QueryWord, StoredMatch
 from engine.retrieval.stored_ranking import StoredRanking
@@ -145,6 +145,7 @@ class StoredIndex:
                 {id_: dense[slot] for id_, slot in zip(ids, slots, strict=True) if slot in dense},
                 {rows[slot].id: how for slot, how in named.items()},
                 matched,
+                len(words),
                 sum(one.weight for one in asked),
                 self._opened_background().resemblance(vector),
                 self._table.usual,
@@ -154,6 +155,14 @@ class StoredIndex:
                 min(dense.values(), default=0.0),
             )
         return ranking(figures, k, weigh)
+
+    def learned_shares(self, query: str, ids: Collection[str]) -> dict[str, LearnedShares]:
+        """Return what the learned ranking's scores of these documents come from; nothing without a model."""
+        with self._reading() as connection:
+            self._catch_up(connection)
+            slots = [row[0] for row in select_in(connection, "SELECT slot FROM documents WHERE id", ids)]
+            rows, vector = self._rows.of(connection, slots).values(), self._embedder.embed([query])[0]
+            return self._learned.shares(self._terms.with_words(query), vector, rows, self._table.vectors)
 
     def training_due(self) -> bool:
         """Return whether enough has changed for `train`."""
@@ -239,7 +248,7 @@ class StoredIndex:
         weights = np.array([one.weight for one in asked], dtype=np.float32)
         near = self._table.cosines(self._embedder.embed(texts), [np.frombuffer(row.vectors, np.uint32) for row in rows])
         return matched, [
-            ClauseFigures(weights[part] @ impacts[part], near[at], each)
+            ClauseFigures(weights[part] @ impacts[part], near[at], each, len(terms[at]))
             for at, (part, each) in enumerate(zip(parts, of_clauses, strict=True))
         ]
 

@@ -5,7 +5,7 @@ new requests of a document take effect at once. A version only says how much eac
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from engine.retrieval.learned_ranking import (
     hashed,
     trained,
 )
+from engine.retrieval.ranked import LearnedShares
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Vectors
 
@@ -90,6 +91,31 @@ class StoredRanking:
         # A word of 0 has the sign 0, so the value at its position does not matter.
         found += np.bincount(owners, direction[np.abs(every) - 1] * np.sign(every) * shares, len(rows))
         return found.astype(np.float32)
+
+    def shares(
+        self, words: Mapping[str, str], vector: Vectors, rows: Iterable[CandidateRow], vectors: Vectors
+    ) -> dict[str, LearnedShares]:
+        """Return what the score of each of these documents for a request comes from; nothing without a model.
+
+        Args:
+            words: The terms of the request, each with its word.
+            vector: The embedding of the request.
+            rows: The documents.
+            vectors: All vectors of the index.
+        """
+        if self.model is None or not self.model.weight:
+            return {}
+        codes = hashed(words)
+        found: dict[str, LearnedShares] = {}
+        for row in rows:
+            samples = features(unpacked(row.hashed), vectors[np.frombuffer(row.vectors, dtype=np.uint32)])
+            weights = self.model.direction(samples.sum(axis=0))  # the matrix is symmetric
+            parts = [float(np.sign(code) * weights[abs(code) - 1]) / len(codes) ** 0.5 for code in codes]
+            meaning = float(vector @ weights[BUCKETS:]) * DENSE
+            total = sum(parts) + meaning or 1.0
+            of_words = {word: part / total for word, part in zip(words.values(), parts, strict=True)}
+            found[row.id] = LearnedShares(of_words, meaning / total)
+        return found
 
     def training(
         self, connection: sqlite3.Connection, vectors: Vectors, background: Background
