@@ -40,7 +40,6 @@ class CachedEmbedder:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._known: dict[str, Vectors] = {}
-        self.caching = True  # False to measure time
 
     @property
     def name(self) -> str:
@@ -51,8 +50,6 @@ class CachedEmbedder:
         return self._embedder.dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        if not self.caching:
-            return self._embedder.embed(texts)
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         self._known.update(zip(new, self._embedder.embed(new), strict=True))
         rows = [self._known[text] for text in texts]
