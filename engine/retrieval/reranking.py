@@ -24,6 +24,8 @@ RERANKED = 50  # number of results that are compared
 # The weight of the sentences depends on the number of terms in the request: a short one has few words to match.
 SHORT, LONG = 6, 16
 MOST_WEIGHT, LEAST_WEIGHT = 0.65, 0.2
+MOST_CHARACTERS = 200  # characters of a request or clause that are compared; the time grows with them
+MOST_COMPARED = 5  # clauses of a request that are compared
 CLAUSES = 0.6  # weight of the clause that a result matches best; the whole request has the remaining weight
 SOFTNESS = 0.05  # difference of cosines by which a farther text of a result counts a factor of e less
 
@@ -78,7 +80,7 @@ class SentenceReranker:
         with self._lock:
             weight, parts = _weight(len(self._terms.with_words(query))), clauses_of(query, self._terms)
             weights = [_weight(len(self._terms.with_words(part))) for part in parts]
-        vectors = embedder.embed(parts or [query])
+        vectors = embedder.embed([part[:MOST_CHARACTERS] for part in parts[:MOST_COMPARED] or [query]])
         whole = vectors.mean(axis=0, keepdims=True)  # with clauses, nearly the vector of the whole request
         relative = _relative(np.concatenate([whole, vectors]) if parts else whole, others, texts, known)
         best = max((one.score for one in others), default=0.0) or 1.0
@@ -175,13 +177,14 @@ def _of_clauses(results: Sequence[Ranked], relative: Floats, weights: Sequence[f
     """Return the score of each result for the clause that it matches best, by words and sentences.
 
     Args:
-        relative: The result of `_relative` for each clause.
+        relative: The result of `_relative` for the first clauses. The others count by words only.
         weights: The weight of the sentences for each clause.
     """
-    shares = np.array(weights, dtype=np.float32)[:, np.newaxis]
-    words = np.zeros_like(relative)
+    words = np.zeros((len(weights), len(results)), dtype=np.float32)
     for at, one in enumerate(results):
-        if len(one.clauses) == len(relative):
+        if len(one.clauses) == len(weights):
             words[:, at] = one.clauses
-    found: Floats = ((1 - shares) * words + shares * relative).max(axis=0)
+    shares = np.array(weights[: len(relative)], dtype=np.float32)[:, np.newaxis]
+    words[: len(relative)] = (1 - shares) * words[: len(relative)] + shares * relative
+    found: Floats = words.max(axis=0)
     return found
