@@ -16,7 +16,7 @@ from acquired_skills.store.past_requests import PastRequests
 from engine.contract.failure import ConfigError
 from engine.retrieval.fit import FitEvidence
 from engine.retrieval.naming import folded, names_in
-from engine.retrieval.ranked import Ranked, Weigh
+from engine.retrieval.ranked import LearnedShares, Ranked, Weigh
 from engine.stores.locks import StoreBusy
 
 if TYPE_CHECKING:
@@ -168,6 +168,10 @@ class Catalog:
         if self._open_mirror is not None and (self._mirroring is None or self._mirroring.done()):
             self._mirroring = asyncio.create_task(self._mirror_later())
         return found
+
+    async def learned_shares(self, query: str, names: Collection[str]) -> dict[str, LearnedShares]:
+        """Return what the learned ranking's scores of these skills come from; nothing without a model."""
+        return await asyncio.to_thread(lambda: self._opened().index.learned_shares(query, names))
 
     async def rebuild_index(self, progress: Progress | None = None) -> int:
         """Rebuild the index and the vectors of all listed skills, and return the number of these skills."""

@@ -19,7 +19,7 @@ from engine.retrieval.document import Document
 from engine.retrieval.fusion import DENSE_WEIGHT
 from engine.retrieval.naming import folded, names_in
 from engine.retrieval.ranked import Ranked, Weigh
-from engine.retrieval.ranking import ClauseFigures, Figures, candidates, ranking, rarest_of
+from engine.retrieval.ranking import ClauseFigures, Figures, ordered, ranking, rarest_of, selected
 from engine.retrieval.terms import Terms
 from engine.retrieval.word_match import WordMatch
 from engine.stores.embedder import Embedder, Vectors
@@ -155,13 +155,17 @@ class HybridIndex:
             vector = self._embedder.embed([query])[0]
             dense = self._nearest(vector, count)
             named = self._named_in(query)
-            ids = candidates(sparse, dense, named, count, self._dense_weight)
+            ids = ordered(selected(sparse, dense, count, self._dense_weight), named, count)
             matched = self._match.match({term: words[term] for term in rarest}, weights, ids)
             request = sum(weights[term] for term in rarest)
             background = self._background = self._background or Background(self._embedder)
             chat, usual = background.resemblance(vector), self._usual_cosines(background)
             clauses = self._clauses(query, {term: weights[term] for term in rarest}, ids)
-        return ranking(Figures(ids, sparse, dense, named, matched, request, chat, usual, clauses), k, weigh)
+        farthest = min(dense.values(), default=0.0)
+        figures = Figures(
+            ids, sparse, dense, named, matched, len(words), request, chat, usual, clauses, farthest=farthest
+        )
+        return ranking(figures, k, weigh)
 
     def _clauses(self, query: str, weights: Mapping[str, float], ids: Sequence[str]) -> list[ClauseFigures]:
         """Compare each clause of a request with the candidates.
@@ -172,14 +176,15 @@ class HybridIndex:
         texts = clauses_of(query, self._terms)
         figures: list[ClauseFigures] = []
         for text, vector in zip(texts, self._embedder.embed(texts), strict=True):
-            words = {term: word for term, word in self._terms.with_words(text).items() if term in weights}
+            terms = self._terms.with_words(text)
+            words = {term: word for term, word in terms.items() if term in weights}
             of_clause = {term: weights[term] for term in words}
             sparse = dict(self._bm25.scored(of_clause, len(self._documents)))
             dense = self._nearest(vector, len(ids))
             farthest = min(dense.values(), default=0.0)
             bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
             near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
-            figures.append(ClauseFigures(bm25, near, self._match.match(words, of_clause, ids)))
+            figures.append(ClauseFigures(bm25, near, self._match.match(words, of_clause, ids), len(terms)))
         return figures
 
     def _named_in(self, query: str) -> dict[str, int]:

@@ -194,7 +194,7 @@ def select_in(connection: sqlite3.Connection, query: str, values: Iterable[Any])
     every = list(values)
     for start in range(0, len(every), _VALUES_AT_ONCE):
         some = every[start : start + _VALUES_AT_ONCE]
-        yield from connection.execute(f"{query} IN ({','.join('?' * len(some))})", some)
+        yield from connection.execute(f"{query} IN ({','.join('?' * len(some))})", some).fetchall()
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -20,10 +20,10 @@ from engine.stores.embedder import Vectors
 BUCKETS = 256  # number of buckets of hashed words; 512 and 1,024 gave the same recall
 DENSE = 3.0  # weight of the embedding relative to the words, tuned on one half of MetaTool's requests
 RIDGE = 10.0
-WEIGHT = 0.4  # greatest weight of the model in the order of results; the other figures share the remaining weight
-MOST_SAMPLES = 4_000  # at most this many samples are used for the second moments
-MOST_HELD = 200  # a new model is tested on at most this many of the newest requests
-LEAST_HELD = 10  # with fewer requests, a test would be unreliable
+WEIGHT = 0.2  # greatest weight of the model in the order of results; the other figures have the rest
+MOST_SAMPLES = 4_000  # most samples used for the second moments
+MOST_HELD = 200  # number of newest requests that a new model is tested with
+LEAST_HELD = 10  # fewer requests would make a test unreliable
 LEAST_SAMPLES = 20
 GROWTH = 0.1  # share of samples that must have changed before a model is trained again
 _SIGN = 1 << 30

@@ -22,6 +22,7 @@ class Ranked:
         fit: Probability that the document is useful, from 0 to 1 (`FitEvidence.probability`); 1 if named.
         named: Whether the query contains its name.
         learned: Score of the learned ranking, from 0 to 1 for the best candidate; 0 without a model.
+        clauses: Scores for each clause of the request by words and meaning, from 0 to 1; empty if it has only one.
         evidence: What `fit` was calculated from; None if the result was not ranked by an index.
     """
 
@@ -34,3 +35,17 @@ class Ranked:
     named: bool = False
     evidence: FitEvidence | None = None
     learned: float = 0.0
+    clauses: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedShares:
+    """What the learned ranking's score of one document for one request comes from.
+
+    Attributes:
+        words: The share of each word of the request. A negative one is evidence against the document.
+        meaning: The share of the request's embedding. All shares together are 1.
+    """
+
+    words: Mapping[str, float]
+    meaning: float

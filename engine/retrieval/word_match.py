@@ -64,8 +64,10 @@ class WordLists:
         return cls(distinct, positions, lengths, np.array([head for _, head in documents], dtype=np.int64))
 
 
-def compare(similarity: Floats, weights: Floats, rare: Floats, words: WordLists) -> Matched:
-    """Compare a request with documents word by word.
+def compare(
+    similarity: Floats, weights: Floats, rare: Floats, words: WordLists, parts: Sequence[Sequence[int]]
+) -> list[Matched]:
+    """Compare parts of a request with documents word by word.
 
     Args:
         similarity: The similarity, from 0 to 1, of each word of the request (row) to each word of `words.distinct`
@@ -73,27 +75,37 @@ def compare(similarity: Floats, weights: Floats, rare: Floats, words: WordLists)
         weights: Weights of the words of the request.
         rare: The rarity of each word of `words.distinct`.
         words: The words of the documents.
+        parts: The rows of each part.
     """
-    lengths = words.lengths
-    covered, meant = np.zeros(len(lengths), dtype=np.float32), np.zeros(len(lengths), dtype=np.float32)
-    filled = lengths > 0  # empty slices are excluded, since `reduceat` returns the element after them
-    if not len(weights) or not filled.any():
-        return Matched(covered, meant)
-    starts = np.cumsum(lengths) - lengths
-    in_head = np.arange(len(words.positions)) - np.repeat(starts, lengths) < np.repeat(words.heads, lengths)
-    best = np.maximum.reduceat(similarity[:, words.positions], starts[filled], axis=1)
-    covered[filled] = weights @ best / max(float(weights.sum()), TINY)
-    head_weights = rare[words.positions] * in_head
-    matched_head = np.add.reduceat(similarity.max(axis=0)[words.positions] * head_weights, starts[filled])
-    meant[filled] = matched_head / np.maximum(np.add.reduceat(head_weights, starts[filled]), TINY)
-    return Matched(covered, meant)
+    covered = np.zeros((len(parts), len(words.lengths)), dtype=np.float32)
+    meant = np.zeros_like(covered)
+    shares = np.zeros((len(parts), len(weights)), dtype=np.float32)
+    of_words = np.zeros((len(parts), similarity.shape[1]), dtype=np.float32)
+    for at, rows in enumerate(map(list, parts)):
+        if rows:
+            shares[at, rows] = weights[rows] / max(float(weights[rows].sum()), TINY)
+            of_words[at] = similarity[rows].max(axis=0)
+    starts = np.cumsum(words.lengths) - words.lengths
+    filled = words.lengths > 0  # for an empty slice, reduceat returns the element after it
+    if len(weights) and filled.any():
+        columns = np.ascontiguousarray(similarity.T)[words.positions]
+        covered[:, filled] = shares @ np.maximum.reduceat(columns, starts[filled], axis=0).T
+    filled = words.heads > 0
+    if filled.any():
+        heads = words.heads[filled]
+        head_starts = np.cumsum(heads) - heads
+        of_head = words.positions[np.arange(int(heads.sum())) + np.repeat(starts[filled] - head_starts, heads)]
+        total = np.maximum(np.add.reduceat(rare[of_head], head_starts), TINY)
+        meant[:, filled] = np.add.reduceat((of_words * rare)[:, of_head], head_starts, axis=1) / total
+    return [Matched(*each) for each in zip(covered, meant, strict=True)]
 
 
 def word_similarity(ours: Floats, theirs: Floats) -> Floats:
     """Return the similarity of each pair of word vectors: the square of the cosine, and 0 below `FLOOR`."""
-    cosine = ours @ theirs.T
-    similarity: Floats = np.where(cosine > FLOOR, cosine * cosine, np.float32(0))
-    return similarity
+    cosine: Floats = ours @ theirs.T
+    cosine *= cosine > FLOOR
+    cosine *= cosine
+    return cosine
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +161,8 @@ class WordMatch:
         documents = [self._documents[id_] for id_ in ids]
         lists = WordLists.of([(each.numbers, each.head) for each in documents])
         row_weights = np.array([weights[term] for term in words], dtype=np.float32)
-        return compare(self._similarity(words, lists.distinct), row_weights, self._rarity(lists.distinct), lists)
+        similarity = self._similarity(words, lists.distinct)
+        return compare(similarity, row_weights, self._rarity(lists.distinct), lists, [range(len(words))])[0]
 
     def _similarity(self, words: Mapping[str, str], numbers: Ints) -> Floats:
         """Return the similarity of each word of the request to each word of `numbers`; 1 if both have the same term."""
