@@ -42,12 +42,12 @@ class Listed:
     spec: ToolSpec
 
     async def run(self, ctx: Any, arguments: Any) -> None:
-        """Never called."""
+        """Do nothing. The benchmark never calls it."""
 
 
 @dataclass(slots=True)
 class Skills:
-    """A source like that of acquired skills: with a query it offers a few tools, without one all of them."""
+    """A source that, like the source of acquired skills, offers a few tools for a query, and all without a query."""
 
     listed: tuple[Tool, ...]
     name: str = "skills"

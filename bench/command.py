@@ -1,4 +1,4 @@
-"""`knackbox bench …`: measures speed compared with other tools, retrieval, admission and fidelity.
+"""`knackbox bench …`: measures retrieval, admission and fidelity, and speed in comparison with other tools.
 
 The candidates of a benchmark take turns in one run on one machine, so that changes of the machine's speed affect all of
 them equally. It needs a source checkout. `make bench` and ``python -m bench`` do the same.
@@ -58,7 +58,7 @@ for _name, (_bench, _rounds, _help) in _TIMINGS.items():
 
 @app.command("timings")
 def timings(ctx: typer.Context, as_json: Json = False) -> None:
-    """All of the above, one after the other."""
+    """Run all of the benchmarks above, one after the other."""
     _show(ctx, as_json, lambda console: {name: bench(rounds, console) for name, (bench, rounds, _) in _TIMINGS.items()})
 
 
@@ -73,7 +73,7 @@ def load_(
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Duration of each measurement.")] = load.SECONDS,
     as_json: Json = False,
 ) -> None:
-    """`knackbox serve` with up to 1,000 clients, compared with a server that starts `python -c` for each request."""
+    """Measure `knackbox serve` with up to 1,000 clients, compared with a server that starts `python -c` per request."""
     _show(ctx, as_json, lambda console: {"load": load.bench(rounds, console, clients or load.CLIENTS, seconds)})
 
 
@@ -84,7 +84,7 @@ def turns_(
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the record and a chart here.")] = None,
     as_json: Json = False,
 ) -> None:
-    """An agent with a scripted model learns, uses, loses and repairs skills while its files change format."""
+    """Run an agent with a scripted model that learns, uses, loses and repairs skills while its files change format."""
     _show(ctx, as_json, lambda console: {"turns": turns.bench(rounds, console, out)})
 
 
@@ -101,7 +101,7 @@ def growth_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Opening, searching and listing in homes of up to 50,000 skills and a million calls, relative to an empty home."""
+    """Measure homes of up to 50,000 skills and a million calls (open, search, list), relative to an empty home."""
     _show(ctx, as_json, lambda console: {"growth": growth.bench(rounds, console, calls=calls, folder=homes)})
 
 
@@ -117,13 +117,13 @@ def retrieval_(
     rounds: Rounds = 500,
     as_json: Json = False,
 ) -> None:
-    """Recall, refusals, latency and memory of retrieval on public data (in folders of DIR)."""
+    """Measure recall, refusals, latency and memory of retrieval on public data (in folders of DIR)."""
     folders = public_data.folders_in(data) if data is not None else {}
     if not folders:
         fail(f"{f'{data} has none of the data: ' if data else ''}{public_data.HELP}", Exit.USAGE)
     for name in part or ():
         if name not in retrieval.PARTS:
-            fail(f"There is no part {name!r}. Give one of {', '.join(retrieval.PARTS)}.", Exit.USAGE)
+            fail(f"There is no part {name!r}. Choose one of {', '.join(retrieval.PARTS)}.", Exit.USAGE)
     _show(ctx, as_json, lambda console: {"retrieval": retrieval.bench(rounds, console, folders, part or ())})
 
 
@@ -144,16 +144,16 @@ def admission_(
         list[str] | None, typer.Option("--tests", help=f"One of {', '.join(TESTS)}; repeatable; default: all.")
     ] = None,
     by_threshold: Annotated[
-        bool, typer.Option("--thresholds", help="Instead, the shares admitted by the threshold for mutants.")
+        bool, typer.Option("--thresholds", help="Measure the shares admitted at each threshold for mutants instead.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Admission on MBPP (in DIR/mbpp): the share of correct and of broken solutions that are admitted."""
+    """Measure the shares of correct and of broken solutions of MBPP (in DIR/mbpp) that are admitted."""
     folder = _folder_with(data, "mbpp", "problems.jsonl", HELP)
     for given, known in ((authors or [], AUTHORS), (tests or [], TESTS)):
         for each in given:
             if each not in known:
-                fail(f"{each!r} is none of {', '.join(known)}.", Exit.USAGE)
+                fail(f"{each!r} is not one of {', '.join(known)}.", Exit.USAGE)
     if by_threshold:
         _show(ctx, as_json, lambda console: {"admission": thresholds.bench(folder, rounds, mutants, seed, console)})
         return
@@ -185,9 +185,9 @@ def fidelity_(
     timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds per module and side.")] = 600.0,
     as_json: Json = False,
 ) -> None:
-    """Test suites in a plain process and in a box: how many cases pass outside the box and fail inside."""
+    """Run test suites in a plain process and in a box, and count the cases that pass outside and fail inside."""
     if suite not in fidelity.SUITES:
-        fail(f"There is no suite {suite!r}. Give one of {', '.join(fidelity.SUITES)}.", Exit.USAGE)
+        fail(f"There is no suite {suite!r}. Choose one of {', '.join(fidelity.SUITES)}.", Exit.USAGE)
     wanted = tuple(name.strip() for name in modules.split(",") if name.strip())
     options = fidelity.Options(suite, wanted, jobs, timeout)
     try:
@@ -197,7 +197,7 @@ def fidelity_(
 
 
 def _folder_with(data: Path | None, name: str, file: str, help_text: str) -> Path:
-    """Return the folder that contains the file: DIR/name or DIR. Ends the command if neither does."""
+    """Return the folder that contains the file: DIR/name or DIR. If neither does, the command ends with an error."""
     folders = (data / name, data) if data is not None else ()
     found = next((folder for folder in folders if (folder / file).is_file()), None)
     return found or fail(f"{f'{data} has no {file}: ' if data else ''}{help_text}", Exit.USAGE)

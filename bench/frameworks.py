@@ -23,7 +23,12 @@ Opened = AsyncIterator[Call]
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """A framework. package: the module that it needs. open: an async context manager that yields the call to time."""
+    """One framework of the comparison.
+
+    Attributes:
+        package: The module that it needs.
+        open: An async context manager that yields the call to time.
+    """
 
     name: str
     package: str
@@ -31,7 +36,7 @@ class Framework:
 
     @property
     def absent(self) -> str:
-        """Why it is not available and how to install it; "" if it is available."""
+        """The reason why it is not available, with how to install it; "" if it is available."""
         return "" if importlib.util.find_spec(self.package) else REMEDY
 
 

@@ -20,7 +20,11 @@ _HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One way to run the code. absent: why it is not available and how to install it; "" if it is available."""
+    """One way to run the code.
+
+    Attributes:
+        absent: Why it is not available and how to install it; "" if it is available.
+    """
 
     name: str
     run: Callable[[], Awaitable[bool]]

@@ -30,7 +30,7 @@ from engine.registry.static import StaticSource
 OURS = "knackbox: whole engine"
 _READS = Annotations(read_only=True, idempotent=True)
 _WARM_UP = 200
-_TURN = 10  # calls
+_TURN = 10  # calls of each candidate per turn
 
 Ways = dict[str, Callable[[], Awaitable[Any]]]
 

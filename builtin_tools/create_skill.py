@@ -81,8 +81,8 @@ async def create_skill(
         name: Name of the skill and of its function, in snake_case, such as roman_numeral. A name such as romanNumeral
             becomes roman_numeral.
         description: What the skill does and when to use it, in one to three sentences. Searches find it by this text.
-        code: One Python file with a function named like the skill, with a docstring with an `Args:` section. Type hints
-            make its schema exact; missing ones are inferred from the calls of the tests. One for the return value is
+        code: One Python file with a function named like the skill, whose docstring has an `Args:` section. Type hints
+            make its schema exact; missing ones are inferred from the calls of the tests. The return annotation is
             checked at every call. The function takes and returns JSON values, or tuples, sets, dates, decimals,
             collections, numpy arrays, pandas tables and instances of its own classes, which are converted from and to
             JSON. It may be async, or yield its result. It opens workspace files by relative path. Other functions and
@@ -106,16 +106,17 @@ async def create_skill(
             `code` imports (`import parsing`), and data that it reads from `Path(__file__).parent`. Tests import from
             the skill only.
         language: "python", "node" or "bash". For Node, `code` is an ES module that exports a function of the skill's
-            name, with a JSDoc comment (`@param {string} text - …` for each parameter, `@returns {string}`) and modules
-            of Node only. For Bash, it is a script that begins with such a comment; its arguments are `$1`, `$2`, …, and
-            standard input for one named `stdin`. What it prints is the result: text, or JSON if `@returns` gives
-            another type. A status other than 0 raises `ExitStatus1` and so on. `tests` is then a JSON list of cases:
-            `[{"arguments": {"text": "a b"}, "result": "a-b"}, {"arguments": {"text": ""}, "raises": "RangeError"}]`, as
-            in `expected`, with `files` (text by path, before the call) and `after` (after it) where files matter.
+            name, with a JSDoc comment (`@param {string} text - …` for each parameter, `@returns {string}`). It may
+            import only Node's own modules. For Bash, it is a script that begins with such a comment; its arguments are
+            `$1`, `$2`, …, and one named `stdin` is its standard input. What it prints is the result: text, or JSON if
+            `@returns` gives another type. A status other than 0 raises `ExitStatus1` and so on. `tests` is then a JSON
+            list of cases: `[{"arguments": {"text": "a b"}, "result": "a-b"}, {"arguments": {"text": ""}, "raises":
+            "RangeError"}]`, as in `expected`. If the skill uses files, a case also has `files` (text by path, before
+            the call) and `after` (the same, after the call).
         reference: A second implementation, as one Python file with the same function, written from the description in
             another way, such as slow and obvious. It answers the questions in place of `expected` where it agrees with
             the code; where they differ, you are asked which is right. A copy of the code proves nothing.
-        drafted_from: The script that the code is from, if manage_skills drafted it: `instructions/scripts/file.py`.
+        drafted_from: The script from which manage_skills drafted the code, such as `instructions/scripts/file.py`.
     """
     library = AskingLibrary(ctx.need(SkillLibrary), ctx.services.get(PersonForms), ctx.clock)
     provenance = of_call(ctx, "create_skill")
@@ -172,7 +173,11 @@ async def create_skill(
 
 
 async def _origin(library: SkillLibrary, drafted_from: str, name: str, code: str) -> str:
-    """Return where the code is from, for its provenance. Raises ToolFailure if there is no such function."""
+    """Return the provenance of code that was drafted from a script of instructions.
+
+    Raises:
+        ToolFailure: The script has no such function.
+    """
     instructions, _, file = drafted_from.partition("/")
     try:
         files = await asyncio.to_thread(library.instructions.files, instructions)

@@ -70,8 +70,8 @@ async def execute(
 
     Set `language` and `code`, or the `filename` of a program in your workspace with its `args`. The working directory
     is your workspace; files that the program writes there are kept. There is no network, except that a program of
-    instructions (`skill`) can connect to the destinations that it declares. In Python the value of the
-    last expression is returned too, so end with the result you want; numpy and pandas can be imported if installed.
+    instructions (`skill`) can connect to the destinations that it declares. In Python, the value of the last expression
+    is returned too, so end with the result you want; numpy and pandas can be imported if installed.
     Each call runs in a fresh box: variables and processes are not kept.
 
     With stateful=true (Python only), the code runs as a cell of one of your Jupyter kernels instead, which keeps
@@ -107,7 +107,7 @@ async def execute(
     else:
         language, code, source = await _program(ctx, language, code, filename)
     job = Job(
-        language=Language(language) if script is None else Language.PYTHON,  # of the starter
+        language=Language(language) if script is None else Language.PYTHON,  # the starter of a script is Python code
         code=code,
         files={} if script is None else script.files,
         egress=() if script is None else script.block.destinations,
@@ -177,7 +177,7 @@ def text(stream: bytes, dropped: int) -> str:
     """Decode a captured stream.
 
     Args:
-        dropped: How many bytes were removed from its middle (see `Limits.capture_bytes`).
+        dropped: The number of bytes that were removed from its middle (see `Limits.capture_bytes`).
     """
     decoded = stream.decode("utf-8", "replace")
     return f"{decoded}\n[{dropped:,} bytes were dropped from the middle]" if dropped else decoded

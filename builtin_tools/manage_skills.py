@@ -1,6 +1,6 @@
-"""`manage_skills`: lists and shows acquired skills, disables and enables, deletes and restores them.
+"""`manage_skills`: lists, shows, corrects, compares, disables, deletes and restores acquired skills.
 
-What each action does is in `builtin_tools.managing`.
+The modules of `builtin_tools.managing` implement the actions.
 """
 
 from typing import Literal

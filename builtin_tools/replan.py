@@ -21,7 +21,7 @@ class ReplanOutput(TypedDict):
 async def replan(reason: str, new_plan: str) -> Produced[ReplanOutput]:
     """Abandon the current strategy and start over with a different one.
 
-    Use it after a FATAL failure, or when two attempts in a row told you nothing new. Results so far are kept.
+    Use it after a FATAL failure, or when two attempts in a row gave no new information. Results so far are kept.
     Do not use it to repeat the same steps, or for a mistake that one corrected call repairs.
 
     Args:

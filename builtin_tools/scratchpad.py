@@ -38,8 +38,8 @@ class NoteRow(TypedDict):
     """A note in a list.
 
     Attributes:
-        characters: Its length.
-        updated: UTC, ISO 8601.
+        characters: The length of the note.
+        updated: The time of the last change, in UTC (ISO 8601).
     """
 
     key: str

@@ -73,7 +73,7 @@ class CheckRow(TypedDict):
 
 
 class HealthReport(TypedDict):
-    """Whether everything works, and the result of each check."""
+    """The result of each health check, and whether all of them passed."""
 
     healthy: bool
     checks: list[CheckRow]
@@ -108,7 +108,7 @@ async def system_utility(
 
 
 async def diagnose(ctx: CallContext) -> Diagnostics:
-    """Return the facts.
+    """Return facts about the program, its settings and the machine.
 
     A model reads them, so they contain no host name, user name, network address or environment variable.
     """

@@ -16,7 +16,7 @@ def count_words(text: str) -> int:  # the adapter; usually part of your own pack
 async def main() -> None:
     settings = Settings.model_validate(
         {"registry": {"adapter_prefixes": ["file_registry"]}}
-    )  # [registry] in config.toml
+    )  # the same settings as [registry] in config.toml
     with tempfile.TemporaryDirectory() as home:
         async with Engine.open(home=home, settings=settings) as engine:
             await engine.registries.register_tool(

@@ -15,7 +15,7 @@ async def longest_line(ctx: CallContext, path: str) -> dict[str, int]:
     """Find the longest line of a text file in the workspace.
 
     Args:
-        path: the file, relative to the workspace.
+        path: The file, relative to the workspace.
     """
     lines = ctx.workspace.read(path).decode().splitlines()
     number = max(range(len(lines)), key=lambda i: len(lines[i]))

@@ -23,4 +23,4 @@ class AgentSandbox:
         return await self.sandbox.report()
 
     async def aclose(self) -> None:
-        """Do nothing: the owner of the wrapped sandbox closes it."""
+        """Do nothing, because the owner of the wrapped sandbox closes it."""

@@ -7,19 +7,19 @@ from sandbox.promises import Promises
 MAX_WAIT_S = 10.0  # most clients give up after 30 s, and an estimate may be wrong by a factor of two
 SHED_ABOVE = 1.5  # as a multiple of the longest wait; longer waits mean that the estimates were too low
 
-_PROMISED = 1.25  # as a multiple of the longest wait; the limit for callers who return at the promised time
+_PROMISED = 1.25  # as a multiple of the longest wait; the limit for callers who return at the time they were given
 _SHORTEST_S = 0.05
 _LONGEST_S = 60.0
 
 
 class Backlog:
-    """Decides which callers may wait. A refused caller is told when to return, and is admitted at that time.
+    """Decides which callers may wait. A refused caller gets a time to return, and is admitted at that time.
 
     `waiting` is the number of queued jobs per agent, `interval_s` the time from one job's end to the next. All times
     are in seconds of one clock.
 
     Attributes:
-        promised: The agents that were told when to return.
+        promised: The agents that were given a time to return.
     """
 
     def __init__(self, max_wait_s: float = MAX_WAIT_S) -> None:
@@ -28,13 +28,13 @@ class Backlog:
         self.promised = self._promises.due_by_caller
 
     def returns(self, agent: str, now: float) -> bool:
-        """Whether the agent has returned at its promised time. Call this once per job."""
+        """Return whether the agent has returned at the time that it was given. Call this once per job."""
         return self._promises.keep(agent, now)
 
     def admits(
         self, agent: str, waiting: Mapping[str, int], queued: int, interval_s: float, now: float, *, promised: bool
     ) -> bool:
-        """Whether one more job of the agent may wait.
+        """Return whether one more job of the agent may wait.
 
         `queued` is the length of the queue, `promised` the result of `returns`.
         """

@@ -1,4 +1,4 @@
-"""The changes a job made to a copied workspace. With `Writes.COPY` they are discarded unless applied here."""
+"""The changes that a job made to a copied workspace (`Writes.COPY`). They are discarded unless `apply` is called."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ _PERMISSIONS = 0o777
 
 
 class ChangeKind(StrEnum):
-    """Whether a file or link was added or modified, or a file, link or folder deleted."""
+    """How a path changed: a file or link was added or modified, or a file, link or folder was deleted."""
 
     ADDED = "added"
     MODIFIED = "modified"
@@ -50,7 +50,7 @@ def apply(changes: Iterable[Change], root: Path) -> None:
     in the meantime.
 
     Raises:
-        ValueError: A path leaves the folder, or a change is too large.
+        ValueError: A path leads out of the folder, or a change is too large.
         OSError: A file cannot be written or deleted.
     """
     for change in changes:

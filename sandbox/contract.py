@@ -1,4 +1,4 @@
-"""The contract of sandbox backends: a `Job` in, an `Outcome` out.
+"""The contract of sandbox backends: a backend runs a `Job` and returns an `Outcome`.
 
 These are the data types of the lowest layer. Nothing here knows of tools, agents or skills, and nothing here runs code.
 Backends (``sandbox.namespace`` is the default on Linux) are found through the entry-point group ``knackbox.sandboxes``.
@@ -211,7 +211,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """One layer of the box: whether it is enforced here, why not, and what would enable it."""
+    """One layer of a box's isolation: whether this machine enforces it, why not, and what would enable it."""
 
     name: str
     state: State
@@ -229,12 +229,12 @@ class Protections:
 
     @property
     def missing(self) -> tuple[Protection, ...]:
-        """Required layers that are not enforced. If there are any, nothing runs."""
+        """The required layers that are not enforced. If there are any, nothing runs."""
         return tuple(p for p in self.items if p.required and p.state is State.ABSENT)
 
 
 class SandboxError(Exception):
-    """A failure of the sandbox. The code under test is never the cause.
+    """A failure of the sandbox itself, never of the code that it runs.
 
     Attributes:
         may_have_started: Whether the job may have begun to run. If not, it is safe to repeat.

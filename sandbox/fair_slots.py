@@ -26,7 +26,13 @@ class FairSlots:
     """
 
     def __init__(self, slots: int, waiting: int, max_wait_s: float = MAX_WAIT_S) -> None:
-        """`waiting` is the maximum number of jobs in the queue, regardless of their expected wait."""
+        """Create the slots.
+
+        Args:
+            slots: The number of jobs that run at once.
+            waiting: The maximum number of jobs in the queue, regardless of their expected wait.
+            max_wait_s: The longest expected wait of an accepted job, in seconds.
+        """
         self._free = slots
         self._slots = slots
         self._room = waiting
@@ -43,7 +49,7 @@ class FairSlots:
         """Wait for the agent's turn.
 
         Raises:
-            Busy: The wait would be too long. The exception contains the time to return.
+            Busy: The wait would be too long. The exception says when to return.
         """
         loop = asyncio.get_running_loop()
         await self._take(agent, loop)
@@ -98,8 +104,8 @@ class FairSlots:
     def _refusal(self, agent: str, now: float) -> Busy:
         wait, retry_after = self._backlog.refuse(agent, self._waiting(), self._interval_s(now), now)
         return Busy(
-            f"All {self._slots} boxes are in use and {self._queued} jobs wait; one more would wait about {wait:.1f} s. "
-            f"Try again in {retry_after:.1f} s.",
+            f"All {self._slots} boxes are in use and {self._queued} jobs are waiting; this one would wait about "
+            f"{wait:.1f} s. Try again in {retry_after:.1f} s.",
             retry_after=retry_after,
         )
 

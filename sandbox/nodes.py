@@ -7,7 +7,7 @@ MAX_NODES = 100_000  # about 20 ms to decode
 
 
 def too_many_nodes(text: bytes, most: int = MAX_NODES) -> bool:
-    """Whether JSON text holds more than `most` values.
+    """Return whether JSON text contains more than `most` values.
 
     Each step is a short call, so other threads can run between them.
     """

@@ -1,10 +1,10 @@
-"""`Promises`: the times at which refused callers were told to return. A caller who does so is admitted."""
+"""`Promises`: records the times that refused callers were given to return. A caller that returns then is admitted."""
 
 from collections import deque
 from collections.abc import Hashable, Iterator
 
 _EARLY_S = 0.05  # clocks differ a little
-_GRACE_S = 3.0  # ``Retry-After`` is in whole seconds, and a client that is told 1.1 returns after 2
+_GRACE_S = 3.0  # ``Retry-After`` is in whole seconds, so a client returns after 2 s instead of 1.1 s
 
 
 class Promises:
@@ -18,11 +18,11 @@ class Promises:
         self.due_by_caller: dict[Hashable, deque[float]] = {}
 
     def make(self, caller: Hashable, due: float) -> None:
-        """Record that the caller was told to return at `due`."""
+        """Record that the caller was given the time `due` to return."""
         self.due_by_caller.setdefault(caller, deque()).append(due)
 
     def keep(self, caller: Hashable, now: float) -> bool:
-        """Whether the caller has returned at its promised time. If so, the promise is removed."""
+        """Return whether the caller has returned at its promised time. If so, the promise is removed."""
         self._lapse(caller, now)
         waiting = self.due_by_caller.get(caller)
         if not waiting or waiting[0] > now + _EARLY_S:

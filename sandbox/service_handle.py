@@ -18,7 +18,7 @@ class ServiceHandle:
     """The handle of one job, for use in the event loop that runs the job. Always close it."""
 
     def __init__(self, ports: Sequence[int]) -> None:
-        """`ports` are the ports of the box's loopback that the job will listen on."""
+        """Create the handle of a job that will listen on these ports of the box's loopback."""
         self.ports = tuple(ports)
         self.folder: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """A descriptor of the folder with a socket for each port, the first named `k-1`, once they are listening."""
@@ -46,7 +46,7 @@ class ServiceHandle:
             await self._running.signalled()
 
     def close(self) -> None:
-        """Close the folder; open connections stay."""
+        """Close the folder; open connections stay open."""
         self._running = None
         if not self.folder.done():
             self.folder.cancel()

@@ -39,8 +39,8 @@ MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
 OWN_FILES = "<knackbox>/"  # the file name that the code of a template's modules claims to be compiled from
 _NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
-_UMASK = 0o022  # so that others can read what a job leaves in a workspace, as with any program of its owner
-_NOT_FOUND = 127  # the exit code of shells
+_UMASK = 0o022  # other users can read the files that a job leaves in a workspace, as with any program of its owner
+_NOT_FOUND = 127  # the exit code of a shell for a command that does not exist
 _STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # pthread_attr_t has 56 bytes in glibc and musl
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
 
@@ -228,7 +228,7 @@ def open_streams() -> None:
     The forked interpreter had other files behind these descriptors, and remembers whether those were seekable.
     """
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        errors = "backslashreplace" if name == "stderr" else "surrogateescape"  # those of the locale C.UTF-8
+        errors = "backslashreplace" if name == "stderr" else "surrogateescape"  # as in the locale C.UTF-8
         raw = io.FileIO(descriptor, mode, closefd=False)
         raw.name = f"<{name}>"
         buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
@@ -240,10 +240,10 @@ def open_streams() -> None:
 
 
 def prepare_template() -> None:
-    """Add what `site` gives every program (`exit`, `quit`, `help`, …), and set the stack size of threads.
+    """Add the builtins that `site` gives every program (`exit`, `quit`, `help`, …), and set the threads' stack size.
 
-    RLIMIT_DATA counts a whole stack, touched or not: with the usual 8 MiB, 64 threads would need 512 MiB. 4 MiB is what
-    Python's own recursion limit needs.
+    RLIMIT_DATA counts a whole stack, touched or not: with the usual 8 MiB, 64 threads would need 512 MiB. Python's
+    recursion limit needs 4 MiB.
     """
     if not hasattr(builtins, "exit"):
         site.setquit()
@@ -258,7 +258,7 @@ def prepare_template() -> None:
 
 def leave_no_trace() -> None:
     """Remove our own modules from `sys.modules`: the job may have packages of these names."""
-    if "sandbox" not in sys.modules:  # its template did it; reading all names would copy their pages
+    if "sandbox" not in sys.modules:  # the template has removed them; reading all names would copy their pages
         return
     for name in [name for name in sys.modules if name == "sandbox" or name.startswith("sandbox.")]:
         del sys.modules[name]
@@ -275,7 +275,7 @@ def _show(problem: BaseException, text: str) -> None:
 
 def _finish(reporter: _Reporter, text: bytes, exit_code: int, *, stay: bool) -> NoReturn:
     """End as an interpreter does: wait for threads, run exit handlers, finalize and flush. Then report and exit."""
-    # What the interpreter itself calls: wait for non-daemon threads, then run the exit handlers.
+    # The interpreter itself calls these: they wait for non-daemon threads, then run the exit handlers.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
     _finalize_main()
@@ -319,20 +319,27 @@ def _dump(answer: Message, *, strict: bool) -> bytes:
         if strict:
             kind = type(answer["value"]).__name__
             raise TypeError(
-                f"the function returned a {kind} that JSON cannot hold ({problem}); return plain values: "
+                f"the function returned a {kind} that JSON cannot represent ({problem}); return plain values: "
                 "dict, list, str, int, float, bool or None"
             ) from None
         text = json.dumps({**answer, "value": repr(answer["value"])[:10_000]})
     if len(text) > MAX_VALUE_BYTES:
-        raise ValueError(f"the value is {len(text):,} bytes as JSON, over {MAX_VALUE_BYTES:,}; write it to a file")
+        raise ValueError(
+            f"the value is {len(text):,} bytes as JSON; the limit is {MAX_VALUE_BYTES:,}. Write it to a file instead"
+        )
     if text.count(",") + text.count("[") + text.count("{") > MAX_VALUE_NODES and _has_too_many_nodes(answer):
-        raise ValueError(f"the value has over {MAX_VALUE_NODES:,} lists, objects and elements; write it to a file")
+        raise ValueError(
+            f"the value has more than {MAX_VALUE_NODES:,} lists, objects and elements. Write it to a file instead"
+        )
     data = text.encode()
     return HEADER.pack(len(data), 0) + data
 
 
 def _has_too_many_nodes(answer: Message) -> bool:
-    """Count as `sandbox.nodes` does: each list, each object, and each of their elements after the first."""
+    """Return whether the answer has too many values, counted as in `sandbox.nodes`.
+
+    Each list, each object, and each of their elements after the first counts.
+    """
     stack: list[Any] = [answer]
     nodes = 0
     while stack and nodes <= MAX_VALUE_NODES:
@@ -346,7 +353,8 @@ def _has_too_many_nodes(answer: Message) -> bool:
 def _keep_script(folder: str, source: str) -> str:
     """Write the script to the path of `__main__.__file__`, which `multiprocessing` runs in the processes it spawns.
 
-    Returns the path; "" when the job has a file of that name, or there is no space.
+    Returns:
+        The path; "" if the job has a file of that name, or there is no space.
     """
     path = os.path.join(folder, SCRIPT)
     try:
@@ -405,7 +413,7 @@ def end_of(problem: BaseException) -> str:
 
 
 def describe(problem: BaseException) -> Message:
-    """Return its type, its message, and a traceback without the frames of this file, each with a limited length."""
+    """Return an exception's type, message, and traceback without the frames of this file, each of limited length."""
     shown = traceback.TracebackException.from_exception(problem)
     _drop_own_frames(shown)
     text = "".join(shown.format())
@@ -439,7 +447,7 @@ def fresh_randomness() -> None:
 
 
 def rehearse() -> None:
-    """Run once the code that every job runs, so that a fork has its own copies of the pages before its job arrives."""
+    """Run the code that every job runs, so that a fork has its own copies of the pages before its job arrives."""
     source = (
         "def rehearsal(a: int, b: str = 'x') -> dict:\n    return {'a': a + 1, 'b': [b, None, 1.5]}\nrehearsal(1)\n"
     )
@@ -461,7 +469,7 @@ def rehearse() -> None:
 
 
 def restore_signals() -> None:
-    """Reset the signals a template ignores, for which a job's code may expect the default."""
+    """Restore the default action of the signals that a template ignores, which a job's code may expect."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""For all tests: neither the speed of the machine nor the width of a terminal decides one."""
+"""Settings for all tests, so that no result depends on the speed of the machine or the width of a terminal."""
 
 import logging
 import os
@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("knackbox", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("knackbox")
-# A destructor that comes late may remark something on a stream that capture has closed. Python then prints the stack, for
-# which it parses source, and before 3.11.8 fails when that happens within another parse (python/cpython#106905).
+# A destructor that runs late may log to a stream that pytest has closed. Python then prints the stack, for which it
+# parses source code, and before 3.11.8 that fails within another parse (python/cpython#106905).
 logging.raiseExceptions = False
-# readline sets these for the processes that pytest-xdist starts, and tables would be fitted into them.
+# readline sets these for the processes that pytest-xdist starts, and tables would be fitted to them.
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
@@ -22,7 +22,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--order-seed`, shuffle the files and the tests of each file. Files stay whole, since they share fixtures."""
+    """Shuffle the files, and the tests within each file, with `--order-seed`. Tests of one file stay together.
+
+    The tests of a file share fixtures.
+    """
     seed = config.getoption("--order-seed")
     if seed is None:
         return

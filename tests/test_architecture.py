@@ -1,4 +1,4 @@
-"""docs/architecture.md names functions, files and folders that exist."""
+"""The functions, files and folders that docs/architecture.md names exist."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ PACKAGES = ("engine", "acquired_skills", "sandbox")
 
 
 def definitions(path: Path) -> set[str]:
-    """The functions, classes and methods of a file: ``call``, ``Pipeline``, ``Pipeline.call``."""
+    """Return the names of the functions, classes and methods of a file: ``call``, ``Pipeline``, ``Pipeline.call``."""
     found = set()
     for node in parse_source(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -31,7 +31,7 @@ def test_every_step_of_a_flow_is_a_function_of_the_file_that_is_named() -> None:
     assert not wrong
 
 
-def test_every_folder_of_the_packages_has_a_row() -> None:
+def test_every_folder_of_a_package_has_a_row_in_its_table() -> None:
     for package in PACKAGES:
         table = PAGE.partition(f"\n### {package}\n")[2].partition("\n#")[0]
         named = set(re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE))))

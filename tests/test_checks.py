@@ -1,4 +1,4 @@
-"""`make check`, the commit hooks and CI run the same checks, and CONTRIBUTING.md names what exists."""
+"""`make check`, the commit hooks and CI run the same checks, and what CONTRIBUTING.md names exists."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ def read_yaml(path: str) -> Any:
 
 
 def recipe(target: str) -> list[str]:
-    """The commands of a target of the Makefile."""
+    """Return the commands of a target of the Makefile."""
     match = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
     assert match, f"the Makefile has no target {target}"
     return [line.strip().removeprefix("@").replace("$(BIN)", ".venv/bin") for line in match[1].splitlines()]

@@ -1,4 +1,4 @@
-"""docs/decisions: numbered records of one form, all of them in the index."""
+"""The records in docs/decisions are numbered, have the same sections, and are all in the index."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every example runs as its first line says, and is short enough to read at a glance."""
+"""Every example runs as its first line says, and has fewer than 40 lines."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""docs/glossary.md and the names of classes: one word for each concept, one class for each name."""
+"""docs/glossary.md has one word for each concept, and no two classes have the same name."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spec("DOC-2")
 
 @cache
 def classes() -> list[tuple[str, str]]:
-    """(name, module) of every class."""
+    """Return (name, module) of every class."""
     found = []
     for package in PACKAGES:
         for file in sorted((REPOSITORY / package).rglob("*.py")):
@@ -34,7 +34,7 @@ def is_module(path: str) -> bool:
 
 
 def terms() -> list[tuple[str, str]]:
-    """(term, path) of every row of the glossary."""
+    """Return (term, path) of every row of the glossary."""
     text = (REPOSITORY / "docs" / "glossary.md").read_text("utf-8")
     found = [(row["term"], row["path"]) for row in ROW.finditer(text)]
     lines = [line for line in text.splitlines() if line.startswith("|") and not line.startswith(("| term", "|---"))]

@@ -1,4 +1,4 @@
-"""Every command of docs/guide.md and README.md is run as it is written, block by block, on a home of its own."""
+"""Runs every command of docs/guide.md and README.md as written, block by block, each block in a new home."""
 
 import json
 import os
@@ -19,10 +19,10 @@ from engine.interfaces.cli.main import run
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/guide.md")
-PORT = 8765  # as the guide has it
+PORT = 8765  # the port in the guide
 WAIT_S = 280
 
-# What a test cannot run as it is written, and why.
+# Commands that a test cannot run as they are written, and why.
 EXTERNAL = {
     "make demo": "installs into the checkout; CI runs it by itself",
     "make test": "is what runs this test",
@@ -56,7 +56,7 @@ pytestmark = [pytest.mark.spec("DOC-1"), pytest.mark.timeout(300)]
 
 
 def blocks_of(document: str) -> Iterator[str]:
-    """Indented blocks that begin with a command, without the indentation."""
+    """Yield the indented blocks that begin with a command, without the indentation."""
     for block in re.findall(r"(?:^    .*\n)+", (REPOSITORY / document).read_text("utf-8"), re.MULTILINE):
         text = "".join(line[4:] for line in block.splitlines(keepends=True))
         if text.startswith(STARTS_A_COMMAND):
@@ -75,12 +75,12 @@ BLOCKS = [
 
 
 def commands_of(block: str) -> list[str]:
-    """Each with what is continued on the next line."""
+    """Return the commands of a block, each with its continuation lines."""
     return block.replace("\\\n", " ").splitlines()
 
 
 def script_of(block: str) -> str:
-    """The block for bash. A server stays in the background until the block is over."""
+    """Return a Bash script that runs the block. A server runs in the background until the end of the block."""
     lines = ["set -euo pipefail"]
     for command in commands_of(block):
         if command.startswith(tuple(EXTERNAL)):
@@ -95,7 +95,7 @@ def script_of(block: str) -> str:
 
 @pytest.fixture
 def kernels() -> Iterator[None]:
-    """The kernelspecs of this environment stay as they were: the guide's command installs into it."""
+    """Restore the kernelspecs of this environment afterwards, because a command of the guide installs one."""
     place = Path(sys.prefix) / "share" / "jupyter" / "kernels" / "knackbox"
     before = {each.name: each.read_bytes() for each in place.iterdir()} if place.is_dir() else None
     yield
@@ -121,7 +121,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def prepare(block: str, tmp_path: Path, environ: dict[str, str]) -> Path:
-    """What the guide takes for granted: the files it names, a skill, an agent. The folder to run in."""
+    """Create what the guide assumes (the files it names, a skill, an agent), and return the folder to run in."""
     folder = tmp_path / "work"
     (folder / "data").mkdir(parents=True)
     home = Path(environ["KNACKBOX_HOME"])
@@ -178,7 +178,7 @@ def prepare(block: str, tmp_path: Path, environ: dict[str, str]) -> Path:
         )
     if "knackbox restore latest" in block:
         prepared("audit")
-        for lock in home.glob("*.db.lock"):  # the home looks as old as it must be for its first backup
+        for lock in home.glob("*.db.lock"):  # makes the home look old enough for its first backup
             os.utime(lock, (lock.stat().st_mtime - 7200,) * 2)
         prepared("audit")
     return folder

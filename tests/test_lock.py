@@ -1,4 +1,4 @@
-"""requirements.lock: the tested version of every dependency, without the address of a package index."""
+"""requirements.lock pins a tested version of every dependency, and contains no address of a package index."""
 
 import tomllib
 from pathlib import Path

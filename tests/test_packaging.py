@@ -1,4 +1,4 @@
-"""What an installation brings, and what PyPI shows of it. pyproject.toml is read as the build reads it."""
+"""What an installation contains, and what PyPI shows. pyproject.toml is read as the build reads it."""
 
 import ast
 import re
@@ -106,7 +106,10 @@ def test_the_benchmarks_are_not_an_installed_package(tmp_path: Path) -> None:
 
 
 def test_the_demo_is_an_example_that_also_runs_from_a_wheel(tmp_path: Path) -> None:
-    """In a checkout it is `examples.demo`. A wheel has no package `examples`, so its copy may only use relative names."""
+    """Check the demo in a checkout, where it is `examples.demo`, and as in a wheel.
+
+    A wheel has no package `examples`, so the copy in it may only use relative names.
+    """
     included = DECLARED["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert included["examples/demo"] == demo.IN_WHEEL.replace(".", "/")
     assert demo.load().registered_commands[0].callback.__module__ == f"{demo.IN_CHECKOUT}.command"
@@ -146,7 +149,7 @@ def test_links_are_absolute_where_pypi_shows_the_readme() -> None:
     assert all(url.startswith("https://") for url in PROJECT["urls"].values())
     text = (REPOSITORY / "README.md").read_text("utf-8")
     relative = re.findall(r"\]\((?!https?://|#)([^)]+)\)", text)
-    assert relative  # else there is nothing to make absolute
+    assert relative  # otherwise there would be nothing to make absolute
     assert all((REPOSITORY / each.partition("#")[0]).exists() for each in relative)
     (rule,) = DECLARED["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
     shown = re.sub(rule["pattern"], rule["replacement"], text)

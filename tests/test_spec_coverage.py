@@ -1,4 +1,4 @@
-"""The table in docs/spec.md and the tests, held against each other both ways."""
+"""The table in docs/spec.md and the tests agree: each built row has a test, and each test names a known row."""
 
 import ast
 import re
@@ -14,42 +14,42 @@ ROW = re.compile(r"^\| (?P<id>[A-Z]+-\d+) \| (?P<behaviour>(?:\\\||[^|])+) \| (?
 
 
 def rows(table: str) -> dict[str, str]:
-    """id -> state of every row. A line that starts like a row but is not one, or a repeated id, is an error."""
+    """Return the state of every row by its id. A malformed row or a repeated id is an error."""
     found: dict[str, str] = {}
     for number, line in enumerate(table.splitlines(), 1):
         if not re.match(r"\|\s*[A-Z]+-\d", line):
             continue
         match = ROW.match(line)
         assert match, f"docs/spec.md:{number}: not of the form '| ID | behaviour | state |'"
-        assert match["id"] not in found, f"docs/spec.md:{number}: {match['id']} is there twice"
+        assert match["id"] not in found, f"docs/spec.md:{number}: {match['id']} is used twice"
         assert match["state"] in {"built", "planned"}, f"docs/spec.md:{number}: state is built or planned"
         found[match["id"]] = match["state"]
     return found
 
 
 def is_spec_mark(node: ast.AST) -> bool:
-    """Whether this is `pytest.mark.spec(...)`, as a decorator, in `pytestmark`, or in `pytest.param(marks=...)`."""
+    """Return whether a node is `pytest.mark.spec(...)`: a decorator, in `pytestmark`, or in a `pytest.param`."""
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.spec"
 
 
 def named(source: str, path: str = "test.py") -> Iterator[tuple[str, str]]:
-    """(id, place) of every row that a test file names. An id that is not a literal cannot be held against the table."""
+    """Yield (id, place) of every row that a test file names. The ids must be literals, or they cannot be checked."""
     for node in ast.walk(parse_source(source)):
         if not is_spec_mark(node):
             continue
         assert isinstance(node, ast.Call)
         place = f"{path}:{node.lineno}"
         for argument in node.args:
-            assert isinstance(argument, ast.Constant), f"{place}: write row ids out as literals"
+            assert isinstance(argument, ast.Constant), f"{place}: write row ids as literals"
             assert isinstance(argument.value, str), f"{place}: a row id is a string"
             yield argument.value, place
         assert node.args, f"{place}: a spec mark names at least one row"
 
 
 def disagreements(table: dict[str, str], marks: list[tuple[str, str]]) -> list[str]:
-    """What is wrong between table and tests, one line each."""
+    """Return the disagreements between the table and the tests, one line each."""
     proved = {row for row, _ in marks}
-    unknown = [f"{place} names {row}, which is no row of docs/spec.md" for row, place in marks if row not in table]
+    unknown = [f"{place} names {row}, which is not in docs/spec.md" for row, place in marks if row not in table]
     unproved = [
         f"{row} is built, but no test names it"
         for row, state in table.items()
@@ -73,7 +73,7 @@ def test_a_built_row_without_a_test_is_reported() -> None:
 
 def test_a_test_that_names_no_row_is_reported() -> None:
     marks = list(named('@pytest.mark.spec("BOX-1", "BOX-9")\ndef test_it(): ...'))
-    assert disagreements({"BOX-1": "built"}, marks) == ["test.py:1 names BOX-9, which is no row of docs/spec.md"]
+    assert disagreements({"BOX-1": "built"}, marks) == ["test.py:1 names BOX-9, which is not in docs/spec.md"]
 
 
 def test_marks_on_a_module_and_on_a_parameter_count() -> None:

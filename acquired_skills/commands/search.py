@@ -12,8 +12,10 @@ from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.tools.describe import INSTRUCTIONS, summary
 from engine.app.engine import Engine
 from engine.interfaces.cli.shared import Json, emit_json, say, wants_json
+from engine.retrieval.ranked import LearnedShares
 
 _MOST_TEXTS = 8
+_MOST_SHARES, _LEAST_SHARE = 4, 0.05  # shares of the learned ranking's score that are shown
 
 
 def search(
@@ -28,7 +30,9 @@ def search(
     async def work(engine: Engine) -> tuple[list[dict[str, Any]], int]:
         library, texts = engine.need(SkillLibrary), engine.need(InstructionSearch)
         fits = 0.0 if everything else library.fits
-        rows = [_row(one) for one in await library.search(query, k, fits)]
+        hits = await library.search(query, k, fits)
+        shares = await library.learned_shares(query, [one.skill.name for one in hits if one.learned])
+        rows = [_row(one, shares.get(one.skill.name)) for one in hits]
         found = await asyncio.to_thread(texts.search, query, k or _MOST_TEXTS, fits)
         rows = sorted([*rows, *map(_text_row, found)], key=lambda row: row["fit"], reverse=True) if found else rows
         return rows[:k], len(await library.listed()) + len(await asyncio.to_thread(texts.all))
@@ -49,7 +53,7 @@ def _text_row(one: InstructionHit) -> dict[str, Any]:
     return {**row, "score": None, "fit": round(one.fit, 3), "similarity": None, "why": "instructions, to be read"}
 
 
-def _row(one: SearchHit) -> dict[str, Any]:
+def _row(one: SearchHit, shares: LearnedShares | None) -> dict[str, Any]:
     return {
         **summary(one.skill),
         "score": round(one.score, 3),
@@ -59,11 +63,12 @@ def _row(one: SearchHit) -> dict[str, Any]:
         "learned": round(one.learned, 3),
         "weight": round(one.weight, 3),
         "evidence": {name: round(term, 2) for name, term in one.evidence.terms.items()} if one.evidence else {},
-        "why": _why(one),
+        "learned_from": _learned_from(shares),
+        "why": _why(one, shares),
     }
 
 
-def _why(one: SearchHit) -> str:
+def _why(one: SearchHit, shares: LearnedShares | None) -> str:
     reasons = ["its exact name"] if one.named else []
     reasons.append(f"covers {one.covered:.0%} of the request")
     if one.evidence is not None and not one.named:
@@ -71,10 +76,20 @@ def _why(one: SearchHit) -> str:
         if one.evidence.chat > 1:
             reasons.append("the request resembles small talk")
     if one.learned:
-        reasons.append(f"{one.learned:.2f} by the learned ranking")
+        most = sorted(_learned_from(shares).items(), key=lambda item: -item[1])[:_MOST_SHARES]
+        of = ", ".join(f"{what} {share:.0%}" for what, share in most if share >= _LEAST_SHARE)
+        reasons.append(f"{one.learned:.2f} by the learned ranking{f' ({of})' if of else ''}")
     if one.weight < 1:
         reasons.append(f"weighted {one.weight:.2f} for its failures")
     return "; ".join(reasons)
+
+
+def _learned_from(shares: LearnedShares | None) -> dict[str, float]:
+    """Return the shares of the learned ranking's score, in quotation marks for words of the request."""
+    if shares is None:
+        return {}
+    found = {f"{word!r}": share for word, share in shares.words.items()} | {"meaning": shares.meaning}
+    return {what: round(share, 3) for what, share in found.items()}
 
 
 def _than_usual(deviations: float) -> str:

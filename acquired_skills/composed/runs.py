@@ -122,7 +122,7 @@ class KeptRuns:
                 raise RunMissing(
                     "it has other arguments or is of another version: give the same arguments, or start again"
                 )
-            if found.running and self._lock.lives(found.engine):
+            if found.running and self._lock.is_running(found.engine):
                 raise RunMissing("it is running")
             connection.execute(update(_RUNS).where(_RUNS.c.id == found.id).values(running=True, engine=self._lock.id))
             steps = connection.execute(select(_STEPS).where(_STEPS.c.run == found.id)).all()
@@ -168,7 +168,9 @@ class KeptRuns:
         late = connection.execute(select(_RUNS.c.id, _RUNS.c.running, _RUNS.c.engine).where(_RUNS.c.since < old)).all()
         newest = select(_RUNS.c.id, _RUNS.c.running, _RUNS.c.engine).where(_RUNS.c.user == user)
         over = connection.execute(newest.order_by(_RUNS.c.since.desc()).offset(MOST_RUNS - 1)).all()
-        _forget(connection, [one.id for one in (*late, *over) if not (one.running and self._lock.lives(one.engine))])
+        _forget(
+            connection, [one.id for one in (*late, *over) if not (one.running and self._lock.is_running(one.engine))]
+        )
 
     def _now(self) -> Any:
         return self._clock.now().astimezone(UTC)

@@ -1,4 +1,4 @@
-"""`Catalog`: the skills as this process knows them. Rows are read on demand, and listed skills are searchable."""
+"""`Catalog`: finds skills by name and by search. Their rows are read on demand."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from acquired_skills.store.past_requests import PastRequests
 from engine.contract.failure import ConfigError
 from engine.retrieval.fit import FitEvidence
 from engine.retrieval.naming import folded, names_in
-from engine.retrieval.ranked import Ranked, Weigh
+from engine.retrieval.ranked import LearnedShares, Ranked, Weigh
 from engine.stores.locks import StoreBusy
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from engine.retrieval.reranking import SentenceReranker
     from engine.retrieval.stored_index import StoredIndex
 
-AT_ONCE = 200  # changes that a search indexes itself; any others are indexed in the background
-MIRROR_AFTER_S = 5.0  # seconds after a search; a command that ends sooner does not need the vector store
+AT_ONCE = 200  # maximum number of changes that a search indexes itself; more are indexed in the background
+MIRROR_AFTER_S = 5.0  # seconds from a search to the update of the vector store, which short commands do not need
 _ROWS_KEPT = 2_000
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A listed skill that a query found, ranked by `score`. The other fields are those of `Ranked`."""
+    """A listed skill that a search found, ranked by `score`. The other fields are those of `Ranked`."""
 
     skill: Skill
     score: float
@@ -67,7 +67,7 @@ class SkillsByName(Mapping[str, Skill]):
 
 
 class Catalog:
-    """All skills by name, with an index of the listed ones. Call `aclose` once."""
+    """All skills by name, with an index of the listed ones. Call `aclose` once at the end."""
 
     def __init__(
         self,
@@ -79,14 +79,14 @@ class Catalog:
         mirror: "Callable[[StoredIndex], VectorMirror] | None" = None,
         reranker: "Callable[[], SentenceReranker | None]" = lambda: None,
     ) -> None:
-        """Combine the parts of a catalog. The index is opened at the first search.
+        """Combine the parts of a catalog.
 
         Args:
-            open_index: Called in a thread at the first search.
-            past: Requests that skills were called for.
-            use_past: Whether searches also match those requests.
-            mirror: Copies the index's vectors to a vector store.
-            reranker: Orders the best results again; called in a thread at the first search.
+            open_index: Opens the index. It is called in a thread at the first search.
+            past: The requests for which skills were called.
+            use_past: Whether searches also match these requests.
+            mirror: Creates the copy of the index's vectors in a vector store; None for no copy.
+            reranker: Creates the model that reorders the best results. It is called in a thread at the first search.
         """
         self._ledger = ledger
         self._open_index = open_index
@@ -111,7 +111,10 @@ class Catalog:
         self.gap = ""
 
     def row(self, name: str) -> Row | None:
-        """Return the row of a skill; None if it does not exist. Blocks, but usually reads at most one row."""
+        """Return the row of a skill; None if it does not exist.
+
+        This blocks, but usually reads at most one row.
+        """
         return self.rows([name]).get(name)
 
     def rows(self, names: Collection[str]) -> dict[str, Row]:
@@ -132,7 +135,7 @@ class Catalog:
         return {name: row for name, row in known.items() if row is not None}
 
     def listed(self) -> tuple[Skill, ...]:
-        """Return all listed skills, sorted by name; the same tuple object while nothing changes."""
+        """Return all listed skills, sorted by name. While nothing changes, this is the same tuple object."""
         with self._listed_lock:
             generation, (at, listed) = self._ledger.generation(), self._listed
             if generation != at:
@@ -148,10 +151,14 @@ class Catalog:
             return self._listed[1]
 
     async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[SearchHit]:
-        """Return the k listed skills nearest to the query, best first, except those whose `fit` is below `fits`.
+        """Return the listed skills nearest to the query, best first.
 
-        `weigh` is called in a thread and returns the factors by which the candidates' scores are multiplied. A search
-        cannot find skills that are not indexed yet; `gap` then says so.
+        A search cannot find skills that are not indexed yet. If there are any, `gap` says so.
+
+        Args:
+            k: The maximum number of skills.
+            weigh: Returns the factors by which the scores of the candidates are multiplied. It is called in a thread.
+            fits: The smallest `fit` of a skill in the result.
         """
         found = await asyncio.to_thread(self._search, query, k, weigh, fits)
         if self.gap and (self._filling is None or self._filling.done()):
@@ -162,13 +169,17 @@ class Catalog:
             self._mirroring = asyncio.create_task(self._mirror_later())
         return found
 
+    async def learned_shares(self, query: str, names: Collection[str]) -> dict[str, LearnedShares]:
+        """Return what the learned ranking's scores of these skills come from; nothing without a model."""
+        return await asyncio.to_thread(lambda: self._opened().index.learned_shares(query, names))
+
     async def rebuild_index(self, progress: Progress | None = None) -> int:
-        """Rebuild the index and the vectors of all listed skills; return how many there are."""
+        """Rebuild the index and the vectors of all listed skills, and return the number of these skills."""
         await asyncio.to_thread(self._rebuild, progress)
         return await asyncio.to_thread(lambda: self._ledger.count(listed=True))
 
     def mirror(self) -> None:
-        """Bring the vector store up to date with the index. Blocks."""
+        """Bring the vector store up to date with the index. This blocks."""
         indexing = self._opened()
         indexing.catch_up()
         if self._mirror is not None:
@@ -233,7 +244,7 @@ class Catalog:
             self._update(indexing)  # a damaged index was replaced by a new one
             return indexing.index.search(query, k, weigh)
         except ConfigError as error:
-            self.gap = f"skills cannot be searched now, call them by name: {error}"
+            self.gap = f"skills cannot be searched now, but they can be called by name: {error}"
             return self._named(query, k)
 
     def _named(self, query: str, k: int) -> list[Ranked]:
@@ -247,7 +258,7 @@ class Catalog:
             missing = indexing.missing()
             if missing <= AT_ONCE:
                 missing = 0 if indexing.catch_up(AT_ONCE) else indexing.missing()
-        self.gap = f"{missing} skills are not in the index yet; call them by name" if missing else ""
+        self.gap = f"{missing} skills are not in the index yet, but they can be called by name" if missing else ""
 
     async def _fill(self) -> None:
         indexing = self._opened()
@@ -272,7 +283,7 @@ class Catalog:
         indexing.index.clear()
         while not indexing.catch_up(progress=progress):
             if indexing.missing():
-                raise StoreBusy("Another process is making the index of the skills. Wait for it, and try again.")
+                raise StoreBusy("Another process is building the index of the skills. Try again when it has finished.")
         if self._mirror is not None:
             self._mirror.rebuild()
 

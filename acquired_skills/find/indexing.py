@@ -1,8 +1,7 @@
-"""`SkillIndexing`: keeps the index of skills up to date with the rows, regardless of which process changed them.
+"""`SkillIndexing`: keeps the index of skills up to date with their rows, also when other processes change them.
 
-The index records how far it has read the changes of skills and of their requests. A search first indexes newer changes.
-If there are few, it does so directly; if there are many, they are indexed in the background, and searches use what is
-already indexed.
+The index records up to which place it has read the changes of skills and of their requests. A search first indexes
+newer changes. If there are many, they are indexed in the background instead, and the search uses the index as it is.
 """
 
 import json
@@ -18,14 +17,14 @@ from engine.retrieval.document import Document, tool_document
 if TYPE_CHECKING:
     from engine.retrieval.stored_index import StoredIndex
 
-BATCH = 100  # skills in one transaction
+BATCH = 100  # number of skills in one transaction
 Progress = Callable[[int, int], None]  # called with the number of finished items and the total
-_Place = tuple[int, str]  # generation of the last indexed change, and the skill's name
+_Place = tuple[int, str]  # the generation and the skill name of the last indexed change
 _START: _Place = (-1, "")
 
 
 class SkillIndexing:
-    """Updates one index. Thread-safe. Every method blocks."""
+    """Updates one index. It is thread-safe, and every method blocks."""
 
     def __init__(self, index: "StoredIndex", ledger: Ledger, past: PastRequests | None, *, use_past: bool) -> None:
         self.index = index
@@ -41,15 +40,15 @@ class SkillIndexing:
         self._stopped.set()
 
     def current(self) -> bool:
-        """Return whether nothing has changed since the index was last complete. Takes microseconds."""
+        """Return whether nothing has changed since the index was last complete. This takes microseconds."""
         return self._generations() == self._seen
 
     def missing(self) -> int:
-        """Return how many changed skills are not indexed yet."""
+        """Return the number of changed skills that are not indexed yet."""
         return self._ledger.count_changed(self._place("skills"))
 
     def catch_up(self, most: int | None = None, progress: Progress | None = None) -> bool:
-        """Index the skills that changed, at most `most` of them. Return whether the index is now complete.
+        """Index at most `most` of the skills that changed. Return whether the index is now complete.
 
         If another process is already indexing, this returns without waiting for it.
         """
@@ -113,8 +112,8 @@ class SkillIndexing:
 def document(skill: Skill, requests: tuple[str, ...] = ()) -> Document:
     """Return the searchable text of a skill.
 
-    The text consists of its name, description and parameters, the requests that it was proposed for, and others that it
-    was called for successfully.
+    The text consists of its name, its description, its parameters, the example requests of its author, and the requests
+    for which it was called successfully.
     """
     examples = tuple(dict.fromkeys((*skill.examples, *requests)))
     return tool_document(skill.name, skill.description, skill.parameters, examples)

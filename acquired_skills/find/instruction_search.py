@@ -1,6 +1,6 @@
 """`InstructionSearch`: finds instructions by the words and the meaning of their names and descriptions (SKILL-15).
 
-The index is in memory. Instructions are imported one by one by a person, so there are few of them.
+The index is kept in memory, because instructions are few: a person imports them one by one.
 """
 
 import logging
@@ -24,7 +24,7 @@ _Stamps = dict[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class InstructionHit:
-    """Instructions that can be offered.
+    """Instructions that a search found.
 
     Attributes:
         name: The name, written with hyphens.
@@ -40,7 +40,11 @@ class InstructionSearch:
     """The instructions of one home, with an index of them. Every method blocks and is thread-safe."""
 
     def __init__(self, instructions: Instructions, open_index: "Callable[[], HybridIndex]") -> None:
-        """Index `instructions`. `open_index` is called at the first search if there are any."""
+        """Create the search.
+
+        Args:
+            open_index: Opens the index. It is called at the first search if there are any instructions.
+        """
         self.instructions = instructions
         self._open_index = open_index
         self._index: HybridIndex | None = None
@@ -50,7 +54,10 @@ class InstructionSearch:
         self._indexed: tuple[InstructionHit, ...] = ()
 
     def all(self) -> tuple[InstructionHit, ...]:
-        """Return all instructions that can be read, by name; the same tuple object while nothing changes."""
+        """Return all instructions that can be read, sorted by name.
+
+        While nothing changes, this is the same tuple object.
+        """
         with self._lock:
             return self._read()
 

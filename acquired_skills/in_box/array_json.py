@@ -1,7 +1,7 @@
 """In the box: converts values of numpy and pandas from and to JSON, for an agent's call (SKILL-12).
 
-An array is a list of lists, a series a list, and a table a list of records. A larger argument can be the path of a file
-in the workspace.
+As JSON, an array is a list of lists, a series is a list, and a table is a list of records. If an argument is too large
+for this, it can be the path of a file in the workspace.
 """
 
 import functools
@@ -20,11 +20,15 @@ _FILE = {"type": "string", "description": "The path of a file in the workspace: 
 
 
 def array_to_json(value: Any) -> Any:
-    """Return an array, series, table or scalar as plain values. Raises TypeError if it is too large."""
+    """Convert an array, series, table or scalar to plain values.
+
+    Raises:
+        TypeError: The value is too large, or is of another kind.
+    """
     if getattr(value, "size", 0) > MOST_CELLS:
         raise TypeError(
-            f"a {type(value).__name__} with {value.size:,} elements is too large (at most {MOST_CELLS:,}); write it to "
-            "a file in the workspace and return the path"
+            f"a {type(value).__name__} with {value.size:,} elements is too large to return (at most {MOST_CELLS:,}); "
+            "write it to a file in the workspace and return the path"
         )
     numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
     if pandas is not None:
@@ -47,7 +51,7 @@ def array_to_json(value: Any) -> Any:
 
 
 def _is_counted(index: Any, pandas: Any) -> bool:
-    """Return whether an index only counts the rows from 0."""
+    """Return whether an index only numbers the rows from 0."""
     return isinstance(index, pandas.RangeIndex) and (index.start, index.step, index.name) == (0, 1, None)
 
 

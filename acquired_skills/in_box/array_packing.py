@@ -1,7 +1,7 @@
-"""In the box: packs numpy and pandas values with their types. `acquired_skills.in_box.packing` packs all others.
+"""In the box: packs numpy and pandas values with their types. `acquired_skills.in_box.packing` packs all other values.
 
-The elements are packed one by one, so the engine can make wrong answers of them without these libraries. The libraries
-are imported only in boxes that handle such values.
+The elements are packed one by one, so the engine can make wrong answers from them without these libraries. The
+libraries are imported only in boxes that handle such values.
 """
 
 import importlib
@@ -22,7 +22,7 @@ def is_array_value(value: Any) -> bool:
 
 
 def packed_array(value: Any, pack: Pack) -> Any:
-    """Return a numpy or pandas value as JSON, or None if its kind cannot be packed."""
+    """Return a numpy or pandas value as JSON; None if values of its type cannot be packed."""
     numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
     if numpy is not None and isinstance(value, numpy.generic):
         elements = _elements(value.reshape(1), pack)
@@ -36,9 +36,10 @@ def packed_array(value: Any, pack: Pack) -> Any:
 
 
 def unpacked_array(kind: str, inner: Any, unpack: Pack) -> Any:
-    """Restore a numpy or pandas value; return None for other kinds.
+    """Restore a numpy or pandas value; return None for values of other kinds.
 
-    Raises ImportError if the library is not installed.
+    Raises:
+        ImportError: The library is not installed.
     """
     if kind not in _MADE:
         return None
@@ -46,13 +47,13 @@ def unpacked_array(kind: str, inner: Any, unpack: Pack) -> Any:
 
 
 def become(before: Any, after: Any) -> None:
-    """Change an array as a call changed it. Other values of these libraries are not changed."""
+    """Give the array `before` the contents of `after`. Other values of these libraries are not changed."""
     if hasattr(before, "dtype") and hasattr(before, "ravel") and before.shape == after.shape:
         before[...] = after
 
 
 def _elements(flat: Any, pack: Pack) -> list[Any] | None:
-    """Return the packed elements of an array of one dimension; None for structured and other unusual types."""
+    """Return the packed elements of a one-dimensional array; None for structured and other unusual types."""
     kind = flat.dtype.kind
     if flat.dtype.fields is not None or flat.dtype.char in "gG":
         return None
@@ -130,7 +131,7 @@ def _frame(inner: Any, unpack: Pack) -> Any:
 
 
 def _with_index(values: Any, rows: Any, name: Any = None) -> Any:
-    """Return a series with the given value type; by default, pandas would infer it again."""
+    """Return a series with the type of the given values, which pandas would otherwise infer again."""
     return _pandas().Series(values, index=rows, name=name, dtype=values.dtype)
 
 

@@ -1,9 +1,9 @@
-"""In the box: a call and its outcome as data (SKILL-7).
+"""In the box: represents a call and its outcome as data (SKILL-7).
 
-A call has packed ``arguments`` and ``named`` (keyword arguments), the ``files`` in the working folder, and, if it was
-made in a subfolder, that ``place``. An answer has ``value`` or ``raised`` or, if neither can be packed, ``lost`` with
-the reason. It may also have ``itself`` (which argument was returned as the value), ``after`` (all arguments, if the
-call changed any), ``printed``, and ``files`` (after the call, if it changed any).
+A call has packed ``arguments`` and ``named`` (keyword arguments), the ``files`` in the working folder, and ``place``,
+the subfolder in which it was made, if any. An answer has ``value`` or ``raised`` or, if neither can be packed, ``lost``
+with the reason. It may also have ``itself`` (which argument was returned as the value), ``after`` (all arguments after
+the call, if it changed any), ``printed``, and ``files`` (all files after the call, if it changed any).
 
 Instances of the skill's classes in the arguments are numbered in the order in which they are packed. ``after`` and
 ``value`` refer to them by these numbers (`acquired_skills.in_box.packing`).
@@ -38,7 +38,10 @@ def keep_only(sink: int) -> None:
 def call_as_data(
     arguments: tuple[Any, ...], named: Mapping[str, Any], module: str, folder: Path
 ) -> tuple[dict[str, Any] | None, list[Any]]:
-    """Return the call as data, or None if it cannot be packed, and the instances in its arguments by number."""
+    """Return the call as data and the instances in its arguments, by number.
+
+    The data is None if the call cannot be packed.
+    """
     packer = Packer(module)
     try:
         call: dict[str, Any] = _pack_arguments(packer, arguments, named)
@@ -56,7 +59,7 @@ def call_as_data(
 
 
 def call_key(call: Mapping[str, Any]) -> str:
-    """Return a canonical text for a call: equal calls have equal keys."""
+    """Return a canonical text of a call. Equal calls have equal keys."""
     return json.dumps(call, sort_keys=True)
 
 
@@ -77,8 +80,11 @@ class CallEffects:
     ) -> None:
         """Compare the arguments with their state before the call.
 
-        `call` and `objects` are what `call_as_data` returned then. Raises NotPackable if a changed argument cannot be
-        packed.
+        Args:
+            call, objects: The results of `call_as_data` before the call.
+
+        Raises:
+            NotPackable: A changed argument cannot be packed.
         """
         self.after: list[Any] | None = None
         found = _pack_arguments(Packer(module), arguments, named)
@@ -91,7 +97,7 @@ class CallEffects:
         """Return the answer for a returned value."""
         try:
             answer: dict[str, Any] = {"value": self._packer.pack(value)}
-            return answer if len(json.dumps(answer)) <= MOST_CHARS else {"lost": "too much to send"}
+            return answer if len(json.dumps(answer)) <= MOST_CHARS else {"lost": "its answer is too large"}
         except NotPackable as problem:
             return {"lost": f"it returned {problem}"}
         except Exception as problem:  # noqa: BLE001 -- the value's own code may raise anything

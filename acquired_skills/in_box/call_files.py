@@ -1,4 +1,4 @@
-"""In the box: reads and writes the files in the working folder of a call, which are copied with it to other boxes.
+"""In the box: reads and writes the files in the working folder of a call, so that they can be copied to other boxes.
 
 The working folder has the same path in every box. The tests run in it and have their temporary folders there.
 """
@@ -17,8 +17,10 @@ class TooManyFiles(Exception):
 
 
 def read_files(folder: Path) -> dict[str, str | None]:
-    """Return the files below a folder by path, with their contents as hexadecimal text, or None for a subfolder. Raises
-    TooManyFiles.
+    """Return the contents of the files below a folder as hexadecimal text, by path. A subfolder has None.
+
+    Raises:
+        TooManyFiles: There are too many files, or they are too large.
     """
     found: dict[str, str | None] = {}
     left = MOST_BYTES
@@ -39,7 +41,7 @@ def read_files(folder: Path) -> dict[str, str | None]:
 
 
 def clear_files(folder: Path) -> None:
-    """Remove what a test left, except pytest's temporary folders, so that tests do not depend on each other."""
+    """Remove the files that a test left behind, except pytest's temporary folders, to keep tests independent."""
     for path in folder.iterdir():
         if path.name != TEMPORARY:
             if path.is_dir() and not path.is_symlink():

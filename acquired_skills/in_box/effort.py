@@ -1,30 +1,30 @@
-"""`Effort`: the limits of an admission. The engine sets them, and the code in the box observes them."""
+"""`Effort`: the limits of an admission. The engine sets them, and the code in the box keeps to them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Limits of one admission; times are wall time in seconds.
+    """The limits of one admission. Times are wall time in seconds.
 
     An agreed prediction is a result that the author predicted and the code returned.
 
     Attributes:
         stub_test_s, test_s, total_s: The limits of one test on a stub, one test on the skill, and the whole rehearsal.
-        duplicates_s: The limit for making the tests' calls with other skills, each in its own box (SKILL-8).
-        mutants, mutants_s: How many mutants are made, and the time for all of them.
-        threshold: The share of mutants that tests and agreed predictions must kill where no questions can be asked
-            (SKILL-6); if it is 0, no mutants are made.
-        enough: The share of killed mutants from which on no questions are asked (GATE-1).
-        calls: The number of different calls whose results the tests and agreed predictions must state at least.
+        duplicates_s: The limit for making the calls of the tests to similar skills, each in its own box (SKILL-8).
+        mutants, mutants_s: The number of mutants, and the time limit for all of them.
+        threshold: The share of mutants that tests and agreed predictions must kill if no questions can be asked
+            (SKILL-6). If it is 0, no mutants are made.
+        enough: The share of mutants that must be killed so that no questions are asked (GATE-1).
+        calls: The number of different calls whose results the tests and agreed predictions must state.
         green_runs, green_s: The maximum number of runs of the tests on the skill, and the time after which no further
-            run is started. There are always two runs.
-        answers_s: The limit for repeating, outside the tests, every call that they make (SKILL-7).
+            run is started. There are always at least two runs.
+        answers_s: The limit for making every call of the tests again without the tests (SKILL-7).
         judge_s: The limit for all runs of the tests without the skill.
-        similar_calls, boundary_calls, clock_calls, similar_calls_s: How many calls similar to those of the tests, how
-            many with boundary values, and how many at other times, are made to examine the mutants that no test kills,
-            and the time for all of them.
-        reference_call_s, reference_s: The limit of one call of the reference, and that of all its calls.
+        similar_calls, boundary_calls, clock_calls: The numbers of calls that examine the mutants that no test kills:
+            calls similar to those of the tests, calls with boundary values, and calls at other times.
+        similar_calls_s: The time limit for all these calls.
+        reference_call_s, reference_s: The limits of one call of the reference, and of all its calls.
     """
 
     stub_test_s: float = 1.0

@@ -1,6 +1,6 @@
-"""Runs in the box with a skill's tests: a fake module that stands in for the skill.
+"""In the box of the tests: `FakeSkill`, a fake module that replaces the skill (SKILL-7).
 
-It looks up each result in a table and does not contain the skill's code (SKILL-7).
+It looks up each result in a table and does not contain the skill's code.
 """
 
 import ast
@@ -19,7 +19,7 @@ from acquired_skills.in_box.array_packing import become, is_array_value
 from acquired_skills.in_box.call_data import call_as_data, call_key
 from acquired_skills.in_box.call_files import apply_changes
 from acquired_skills.in_box.fixed_clock import FixedClock
-from acquired_skills.in_box.function_forms import Form, presented
+from acquired_skills.in_box.function_forms import Form, with_form
 from acquired_skills.in_box.own_classes import fields
 from acquired_skills.in_box.packing import NotPackable, packed
 from acquired_skills.in_box.unpacking import Unpacker, unpacked_exception
@@ -37,11 +37,11 @@ class FakeSkill:
 
     Attributes:
         table: ``answers`` by the key of the call, and ``otherwise``, the answer to all other calls. Without
-            ``otherwise``, unanswered calls are collected in `unknown`.
+            ``otherwise``, calls without an answer are collected in `unknown`.
         unanswered: Whether any call had no answer in the table.
-        reached: Describes the first use of something that only the real skill has.
-        running: Whether a test is running. While the tests are collected, such a use gives a stand-in, so that only the
-            tests that use it do not count.
+        reached: A description of the first use of something that only the real skill has; "" if there was none.
+        running: Whether a test is running. While the tests are collected, such a use returns a placeholder, so that
+            only the tests that use the placeholder do not count.
     """
 
     def __init__(self, name: str, declared: str, folder: Path, clock: FixedClock, form: Form = "function") -> None:
@@ -49,8 +49,8 @@ class FakeSkill:
 
         Args:
             declared: The source of the skill's declarations (`acquired_skills.proof.declarations`).
-            form: How the skill gives its results.
-            clock: A call at a fixed time has an answer of its own.
+            form: The form in which the skill returns its results, such as a generator.
+            clock: The clock of the tests. A call at a fixed time has its own answer in the table.
         """
         self.table: Mapping[str, Any] = {"answers": {}}
         self.unknown: list[dict[str, Any]] = []
@@ -65,7 +65,7 @@ class FakeSkill:
             __tracebackhide__ = True
             return fake._answer(arguments, named)
 
-        function = presented(answer, form)
+        function = with_form(answer, form)
 
         class FakeModule(types.ModuleType):
             def __getattr__(self, attribute: str) -> Any:
@@ -84,7 +84,7 @@ class FakeSkill:
         vars(self.module).update(_helpers(self))
         sys.modules[name] = self.module
         for node in ast.parse(declared).body:
-            # A declaration that depends on something missing is omitted.
+            # A declaration is skipped if something that it depends on is missing.
             with contextlib.suppress(Exception, UnsupportedAccess):
                 exec(compile(ast.Module([node], []), f"<{name}>", "exec"), vars(self.module))  # noqa: S102 -- the engine chose it
         self.reached = ""
@@ -97,8 +97,12 @@ class FakeSkill:
         raise UnsupportedAccess(attribute)
 
     def stand_in(self, attribute: str) -> Any:
-        """Return an object in place of what the real skill would give while the tests are collected. In a test, this
-        counts as a use.
+        """Return a placeholder for an attribute while the tests are collected.
+
+        While a test runs, the test has used something that only the real skill has.
+
+        Raises:
+            UnsupportedAccess: A test is running.
         """
         return self.reach(attribute) if self.running else _Absent(self, attribute)
 
@@ -166,7 +170,10 @@ class FakeSkill:
 
 
 class _Absent:
-    """A name that only the real skill has, or what is made with it. A test can import it, but not use it."""
+    """A placeholder for a name that only the real skill has, or for a value made with it.
+
+    A test can import it, but not use it.
+    """
 
     def __init__(self, fake: FakeSkill, name: str) -> None:
         vars(self).update(_fake=fake, _name=name)
@@ -175,7 +182,7 @@ class _Absent:
         if attribute == "__test__" or attribute.startswith(("_pytest", "pytest")):
             raise AttributeError(attribute)  # pytest looks up such attributes to check whether the name is a test
         if not vars(self)["_fake"].running and attribute.startswith("__"):
-            raise AttributeError(attribute)  # likewise Python
+            raise AttributeError(attribute)  # Python looks up such names, too
         return self()
 
     def __call__(self, *_: Any, **__: Any) -> Any:
@@ -190,7 +197,7 @@ class _Absent:
 
 
 def _helpers(fake: FakeSkill) -> dict[str, Any]:
-    """Return the functions to which `acquired_skills.proof.declared_classes` makes a rewritten class refer."""
+    """Return the functions that the classes rewritten by `acquired_skills.proof.declared_classes` refer to."""
 
     def unavailable(name: str) -> Callable[..., Any]:
         return lambda *_, **__: fake.stand_in(name)
@@ -216,7 +223,7 @@ def _helpers(fake: FakeSkill) -> dict[str, Any]:
 
 
 def _become(before: Any, after: Any) -> None:
-    """Change a mutable argument in the way that the skill changed it in the recorded call."""
+    """Change the mutable argument `before` into `after`, as the skill did in the recorded call."""
     if before is after:
         return
     match before:

@@ -4,8 +4,8 @@ The functions of `time` and the methods of `datetime` and `date` that read the w
 elapsed time (`time.monotonic`, `time.perf_counter`) and `time.sleep` stay real, because time limits and event loops
 need them.
 
-`datetime` and `date` stay the same types, so that annotations, comparisons and subclasses work as everywhere. Their
-methods are replaced in the dictionaries of the types, which only `gc` gives access to.
+`datetime` and `date` stay the same types, so that annotations, comparisons and subclasses work as usual. Their methods
+are replaced in the dictionaries of the types, which are accessible only through `gc`.
 """
 
 import ctypes
@@ -19,17 +19,17 @@ class FixedClock:
     """The time that all code in this process reads.
 
     Attributes:
-        text: The fixed time in UTC, in ISO 8601; "" while the clock is real.
+        text: The fixed time in UTC, in ISO 8601; "" while the real time is used.
     """
 
     def __init__(self) -> None:
-        """Leave the clock real. Nothing is replaced before `install`."""
+        """Create a clock that shows the real time. Nothing is replaced before `install`."""
         self.text = ""
         self._seconds = 0.0
         self._real = time.time
 
     def install(self) -> None:
-        """Replace what reads the clock. Code that is imported later may take the functions out of their modules."""
+        """Replace the functions that read the clock. Call it before code that imports these functions is loaded."""
         self._replace_functions()
         self._replace_methods()
 
@@ -44,7 +44,7 @@ class FixedClock:
         self.text, self._seconds = found.isoformat(), found.timestamp()
 
     def release(self) -> None:
-        """Let the clock be real again."""
+        """Return to the real time."""
         self.text = ""
 
     def now(self) -> float:
@@ -83,4 +83,4 @@ class FixedClock:
         for kind, methods in ((dt.datetime, (now, utcnow)), (dt.date, (today,))):
             (members,) = gc.get_referents(vars(kind))
             members.update({method.__name__: classmethod(method) for method in methods})
-            ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))  # forget the methods that were looked up before
+            ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))  # clears the cache of looked-up methods

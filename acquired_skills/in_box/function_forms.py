@@ -1,7 +1,7 @@
-"""In the box: lets generators and coroutine functions be skills (SKILL-12).
+"""In the box: supports generators and coroutine functions as skills (SKILL-12).
 
-`Settled` turns the result of any function into a plain value: it awaits coroutines and lists the items of iterators.
-`presented` does the opposite for tests, which use the function as it was written.
+`EagerFunction` turns the result of any function into a plain value: it awaits coroutines and lists the items of
+iterators. `with_form` does the opposite for tests, which use the function in the form in which it was written.
 """
 
 import collections.abc
@@ -27,13 +27,13 @@ class TooManyItems(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"`{name}` gives more than {MOST_ITEMS:,} items. A call returns all of them as a list, so they must end: "
-            "take a parameter such as `limit`"
+            f"`{name}` yields more than {MOST_ITEMS:,} items, but a call returns them all as a list. Add a parameter "
+            "such as `limit`."
         )
 
 
 def form_of(function: Callable[..., Any]) -> Form:
-    """Return how a function gives its result, judging by its definition alone.
+    """Return the form in which a function returns its results, according to its definition alone.
 
     This does not detect the form `iterator`, because only a returned value shows it.
     """
@@ -44,8 +44,8 @@ def form_of(function: Callable[..., Any]) -> Form:
     return "generator" if inspect.isgeneratorfunction(function) else "function"
 
 
-class Settled:
-    """A function that returns plain values in place of coroutines and iterators.
+class EagerFunction:
+    """Wraps a function so that it returns plain values instead of coroutines and iterators.
 
     Attributes:
         listed: Whether the last value was the list of an iterator's items.
@@ -85,8 +85,8 @@ class Settled:
         return found
 
 
-def presented(call: Callable[..., Any], form: Form) -> Callable[..., Any]:
-    """Return a function of this form that gives the value that `call` returns."""
+def with_form(call: Callable[..., Any], form: Form) -> Callable[..., Any]:
+    """Return a function of this form, such as a generator, with the results of `call`."""
 
     def function(*arguments: Any, **named: Any) -> Any:
         __tracebackhide__ = True

@@ -30,16 +30,17 @@ FAILED = ("failed", "timeout", "exited")
 
 
 def rehearse(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
-    """Return all facts gathered about the proposal, as JSON.
-
-    Besides the keys of every worker, the result has the following keys, unless the rehearsal ended before they were
-    known: ``import_error``, ``schema`` or ``schema_error``, ``shared_state`` (tests that depend on others),
-    ``left_outside`` (files that the tests left outside of their folder, if one failed), and
-    ``observations`` ({unsendable?, typed?, unrecorded, calls, replay_calls}, from the switch and its recorder).
+    """Rehearse the proposal and return all facts gathered about it, as JSON.
 
     Args:
         seed: The seed of the random orders of the tests.
         effort: The values of the fields of `Effort`.
+
+    Returns:
+        The keys of every worker (`supervised`), and the following ones, unless the rehearsal ended before they were
+        known: ``import_error``, ``schema`` or ``schema_error``, ``shared_state`` (tests that depend on others),
+        ``left_outside`` (files that the tests left outside their folder, if a test failed), and ``observations``
+        ({unsendable?, typed?, unrecorded, calls, replay_calls}, from the switch and its recorder).
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
@@ -109,9 +110,10 @@ class Rehearsal(Runner):
     def _shared_state(
         self, failed: list[pytest.Item], order: list[pytest.Item], others: list[list[pytest.Item]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield ``test``, ``other`` and ``passes`` for each failed test whose result changes when other tests run
-        before it. ``passes`` is that result, and ``other`` one test that suffices, or "" if it takes several.
-        ``files`` says that the files which the other tests leave make the difference.
+        """Yield ``test``, ``other`` and ``passes`` for each failed test whose result depends on earlier tests.
+
+        ``passes`` says whether the test passes after the test ``other``, which is "" if it takes several tests to
+        change the result. ``files`` is true if the files that the other tests leave behind make the difference.
 
         Args:
             order: The order in which they failed.
@@ -136,7 +138,7 @@ class Rehearsal(Runner):
     def _other_result(
         self, before: list[list[pytest.Item]], test: pytest.Item, alone: bool, until: float
     ) -> dict[str, Any] | None:
-        """Return the first of these lists of tests after which a test has another result than alone."""
+        """Return the facts about the first of these lists of tests after which a test has another result than alone."""
         for some in before:
             if time.monotonic() > until:
                 return None
@@ -145,11 +147,11 @@ class Rehearsal(Runner):
         return None
 
     def _changes(self, before: list[pytest.Item], test: pytest.Item, alone: bool) -> bool:
-        """Return whether a test has another result after these tests than alone, twice, so that it is not by chance."""
+        """Return whether a test has another result after these tests than alone, in two runs to rule out chance."""
         return all(self._passes([*before, test]) != alone and self._passes([test]) == alone for _ in range(2))
 
     def _passes(self, items: list[pytest.Item]) -> bool:
-        """Return whether the last of these tests passes when they run in this order, in a process of their own."""
+        """Return whether the last of these tests passes when they run in this order in a new process."""
         results: dict[str, dict[str, Any]] = {}
         self._fork("skill", items, self.effort.stub_test_s, results)
         return results.get(items[-1].nodeid, {}).get("outcome") == "passed"
@@ -178,7 +180,7 @@ class Rehearsal(Runner):
 
 
 def _files_outside() -> set[str]:
-    """Return the paths of the files in the folders where code may leave some, besides the working folder."""
+    """Return the paths of the files in the other folders in which code may leave files."""
     folders = {Path.home(), Path(tempfile.gettempdir())}
     return {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if path not in HERE.parents}
 

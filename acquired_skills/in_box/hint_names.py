@@ -11,10 +11,10 @@ from typing import Any
 def resolved_hints(of: Callable[..., Any] | type) -> dict[str, Any]:
     """Return the type hints of a function or class of the skill.
 
-    A name that only a type checker would import stands for any value if it cannot be imported.
+    A name that only a type checker would import becomes `Any` if it cannot be imported.
 
     Raises:
-        NameError: A hint uses a name that nothing defines. Like the following exceptions, it comes from the hint.
+        NameError: A hint uses an undefined name.
         TypeError, AttributeError, SyntaxError: A hint is invalid.
     """
     try:
@@ -28,7 +28,7 @@ def resolved_hints(of: Callable[..., Any] | type) -> dict[str, Any]:
 
 
 def _checked_names(path: str) -> dict[str, Any]:
-    """Return the names that the blocks for type checkers in a source file define."""
+    """Return the names that the `if TYPE_CHECKING` blocks of a source file define."""
     names: dict[str, Any] = {}
     for node in ast.walk(ast.parse(Path(path).read_bytes())):
         match node:

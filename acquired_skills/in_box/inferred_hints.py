@@ -18,10 +18,10 @@ from acquired_skills.in_box.array_packing import LIBRARIES, is_array_value
 from acquired_skills.in_box.json_values import with_plain_classes
 
 ANY = "Any"
-MOST_ITEMS = 100  # items of one container that are examined
-MOST_DEPTH = 4  # nesting depth of containers
-MOST_CHARS = 200  # characters of a hint
-MOST_KINDS = 3  # different types of one parameter; if there are more, any value is accepted
+MOST_ITEMS = 100  # number of items of one container that are examined
+MOST_DEPTH = 4  # maximum nesting depth of containers
+MOST_CHARS = 200  # maximum number of characters of a hint
+MOST_KINDS = 3  # maximum number of types of one parameter; if there are more, any value is accepted
 _ATOMS = (bool, int, float, str, bytes)
 _NAMED: Mapping[str, type] = {
     "datetime.datetime": dt.datetime,
@@ -50,7 +50,7 @@ class SeenTypes:
         self.items: dict[str, list[SeenTypes]] = {}
 
     def add(self, value: Any, module: str, depth: int = 0) -> None:
-        """Add the type of a value. `module` is the module in which the hint names classes."""
+        """Add the type of a value. `module` is the module that defines the classes in the hint."""
         kind = type(value)
         if value is None or kind in _ATOMS:
             self.names.add("None" if value is None else kind.__name__)
@@ -82,7 +82,7 @@ class SeenTypes:
         self.names.add(ANY)
 
     def merge(self, other: "SeenTypes") -> None:
-        """Add what was seen elsewhere."""
+        """Add the types that were seen at another place."""
         self.names |= other.names
         for form, places in other.items.items():
             for mine, its in zip(self.items.setdefault(form, [SeenTypes() for _ in places]), places, strict=True):
@@ -103,7 +103,7 @@ class SeenTypes:
 
 
 class HintInference:
-    """Infers hints for those parameters of a function that have none."""
+    """Infers hints for the parameters of a function that have none."""
 
     def __init__(self, function: Callable[..., Any], module: str) -> None:
         self._module = module

@@ -1,7 +1,7 @@
 """In the box of one program: collects the program's answers to calls, as data (SKILL-6, SKILL-7).
 
-The program is the skill, or a mutant of it. Nothing in the box reveals which: two of these boxes differ only in the
-program's file. There are no tests and no pytest here.
+The program is the skill or a mutant of it. Nothing in the box reveals which one it is: two of these boxes differ only
+in the program's file. They contain neither tests nor pytest.
 
 One process loads and runs the program. Another process, which never loads the program, collects its answers, so the
 answers collected before the program exits or hangs are kept.
@@ -21,7 +21,7 @@ from typing import Any
 
 from acquired_skills.in_box.call_data import keep_only, perform_call
 from acquired_skills.in_box.fixed_clock import FixedClock
-from acquired_skills.in_box.function_forms import Settled
+from acquired_skills.in_box.function_forms import EagerFunction
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 OWN = HERE / "own"
@@ -40,8 +40,8 @@ def answers(name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, ea
         each_s: Time limit for each call, after which `CallTimeout` is raised in it; 0 for none.
 
     Returns:
-        ``answers``: one for each call, or `ENDED` for a call that got none; None if the program cannot be loaded.
-        ``seconds``: the wall time they took.
+        ``answers``: one answer for each call, which is `ENDED` if the program gave none; None if the program cannot be
+        loaded. ``seconds``: the wall time of the calls.
     """
     sys.dont_write_bytecode = True
     OWN.mkdir(exist_ok=True)
@@ -87,9 +87,9 @@ def _in_fork(
 def _answer(path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: float) -> None:
     clock = FixedClock()
     if any("clock" in call for call in calls):
-        clock.install()  # before the program takes a function out of `time`
+        clock.install()  # before the program imports functions of `time`
     module = _loaded(path)
-    function = Settled(getattr(module, module.__name__))
+    function = EagerFunction(getattr(module, module.__name__))
     random.seed()  # all forks of a template start with the same random state
     _send(sink, {})  # reports that the program is loaded
     signal.signal(signal.SIGALRM, _too_long)

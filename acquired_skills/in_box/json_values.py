@@ -24,17 +24,18 @@ from acquired_skills.in_box.own_classes import attributes, is_plain_class
 
 _typed_dict: Any = TypedDict  # created at run time, which type checkers cannot follow
 _MOST_LEVELS = 20  # levels of nesting searched for a part without a JSON form
-_NOT_TEXT = (
-    "they are not UTF-8 text: return `base64.b64encode(data).decode()`, or write them to a file and return its path"
-)
-MOST_PARTS = 20_000  # instances in one value
+_NOT_TEXT = "it is not UTF-8 text: return `base64.b64encode(data).decode()`, or write it to a file and return the path"
+MOST_PARTS = 20_000  # maximum number of instances in one value
 
 
 def to_json(value: Any, module: str = "") -> Any:
-    """Convert a value to plain JSON types. Raises TypeError if it has no JSON form.
+    """Convert a value to plain JSON types.
 
     Supports models, dataclasses, enums, dates, sets, tuples, fractions and ranges, and instances of the plain classes
-    of `module`, which become objects of their attributes. Sets are sorted where that is possible.
+    of `module`, which become objects with their attributes. Sets are sorted if possible.
+
+    Raises:
+        TypeError: The value has no JSON form.
     """
     if isinstance(value, collections.abc.Iterator):
         raise TypeError(f"the function returned a {type(value).__name__}; return a list")
@@ -50,7 +51,8 @@ def to_json(value: Any, module: str = "") -> Any:
     try:
         return pydantic_core.to_jsonable_python(_with_sorted_sets(value), fallback=fallback)
     except (pydantic_core.PydanticSerializationError, ValueError, RecursionError) as error:
-        raise TypeError(f"the function returned a {type(value).__name__} that JSON cannot hold ({error})") from None
+        kind = type(value).__name__
+        raise TypeError(f"the function returned a {kind} that JSON cannot represent ({error})") from None
 
 
 def describe_unsendable(value: Any, module: str) -> str:
@@ -58,7 +60,7 @@ def describe_unsendable(value: Any, module: str) -> str:
     path, part = unsendable_part(value, module)
     try:
         to_json(part, module)
-        reason = "JSON cannot hold it"
+        reason = "JSON cannot represent it"
     except (TypeError, RecursionError) as error:
         reason = _NOT_TEXT if isinstance(part, bytes | bytearray) else f"{error}"[:200]
     if not path:
@@ -187,8 +189,10 @@ class _PlainClass:
         return found
 
     def _anything(self) -> Any:
-        """Return the type for a parameter without a hint. It accepts any value, and objects in it that fit the class
-        become instances of the class. This restores linked lists and trees.
+        """Return the type for a parameter without a hint.
+
+        It accepts any value. JSON objects in the value that fit the class become instances of it, which restores linked
+        lists and trees.
         """
         own = _described(self._kind)
         nested = list[typing.Union[own, Any]]  # type: ignore[valid-type]  # noqa: UP007

@@ -1,8 +1,8 @@
 """In the box: runs the tests of a skill without the skill, on tables of answers (SKILL-7).
 
-None of the skill's code is in this box, so it cannot report in place of the tests. The tables come in an order that
-only the engine knows, and tables of the skill, of its mutants and of stubs differ only in their answers. So the tests'
-code can report only how it reacts to the answers, which is the purpose of a test.
+None of the skill's code is in this box, so it cannot forge the results of the tests. The tables come in an order that
+only the engine knows, and the tables of the skill, of its mutants and of stubs differ only in their answers. So the
+code of the tests can only report how it reacts to the answers, which is the purpose of a test.
 """
 
 import time
@@ -37,7 +37,7 @@ def judge(
         tables: Each has ``changes`` (the answers, by key, that differ from `unchanged`), ``otherwise`` (the answer to
             all other calls) and ``first`` (whether to stop at the first test that does not pass).
         test_s, seconds: The time limits of one test and of all runs together.
-        form: How the skill gives its results.
+        form: The form in which the skill returns its results.
 
     Returns:
         One run for each table, with the table's number as its kind, and ``unknown``: the calls that had no answer in a

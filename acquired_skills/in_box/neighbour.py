@@ -1,11 +1,11 @@
-"""In the box of one skill: makes the recorded calls of another skill's tests (SKILL-8)."""
+"""In the box of a similar skill: makes the recorded calls of a new skill's tests (SKILL-8)."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from acquired_skills.in_box.function_forms import Settled
+from acquired_skills.in_box.function_forms import EagerFunction
 from acquired_skills.in_box.json_values import to_json
 from acquired_skills.in_box.skill_arguments import accept
 
@@ -13,20 +13,23 @@ from acquired_skills.in_box.skill_arguments import accept
 def answers(
     name: str, plain: bool, inferred: Mapping[str, str], calls: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Make the calls, each given by its ``positional`` and ``named`` arguments. Return ``value`` or ``raised`` (the
-    name of the exception's type) for each.
+    """Make calls to a skill and return its answers.
 
     Args:
         plain: Whether the skill takes and returns plain JSON.
-        inferred: The inferred hints of its parameters.
+        inferred: The inferred type hints of its parameters.
+        calls: The ``positional`` and ``named`` arguments of each call.
+
+    Returns:
+        ``value`` or ``raised`` (the name of the exception's type) for each call.
     """
     function = getattr(importlib.import_module(name), name)
 
     def answer(positional: list[Any], named: dict[str, Any]) -> Any:
         if plain:
-            return Settled(function)(*positional, **named)
+            return EagerFunction(function)(*positional, **named)
         given = signature(function).bind(*positional, **named).arguments
-        return Settled(function)(**accept(function, given, inferred))
+        return EagerFunction(function)(**accept(function, given, inferred))
 
     return [_answer(answer, name, call["positional"], call["named"]) for call in calls]
 

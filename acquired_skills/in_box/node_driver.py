@@ -1,7 +1,7 @@
-"""The Node program that loads a skill and makes its calls, one after another. It runs in the box.
+"""In the box: the Node program that loads a skill and makes calls to it, one after another.
 
-It reads calls as lines of JSON from one descriptor, and writes answers to another. The skill runs in the same
-process and can forge its answers, which are nothing but its own: neither expected results nor tests are in the box.
+It reads calls as lines of JSON from one descriptor and writes answers to another. The skill runs in the same process,
+so it can forge answers, but only its own: the box contains neither expected results nor tests.
 """
 
 DRIVER = r"""
@@ -53,7 +53,7 @@ function plain(value, depth = 0) {
   if (typeof value !== "object") throw new TypeError(`the result has a value of type ${typeof value}`);
   if (typeof value.toJSON === "function") return plain(value.toJSON(), depth + 1);
   if (value instanceof Map || value instanceof Set) {
-    throw new TypeError("the result has a Map or a Set: use Object.fromEntries(map) or [...set]");
+    throw new TypeError("the result has a Map or a Set: return Object.fromEntries(map) or [...set]");
   }
   const found = {};
   for (const [name, each] of entries(value)) {
@@ -83,7 +83,7 @@ try {
   const module = await import(pathToFileURL(path));
   const name = names.find((each) => typeof module[each] === "function");
   run = name ? module[name] : module.default;
-  if (typeof run !== "function") throw new TypeError(`it exports no function ${names[0]}`);
+  if (typeof run !== "function") throw new TypeError(`the module exports no function ${names[0]}`);
   send({ loaded: true });
 } catch (problem) {
   send(raised(problem));

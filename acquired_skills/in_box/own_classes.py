@@ -1,6 +1,6 @@
-"""In the box: splits instances of the classes that a skill defines into fields, and rebuilds them.
+"""In the box: reads the fields of instances of a skill's classes, and rebuilds instances from fields.
 
-Only fields are read and set. No method of the class runs: not `__init__`, `__setattr__`, `__reduce__` or a property.
+No method of the class runs, not even `__init__`, `__setattr__`, `__reduce__` or a property.
 """
 
 import abc
@@ -18,7 +18,7 @@ def is_plain_class(kind: type) -> bool:
     return (
         type(kind) in (type, abc.ABCMeta, type(typing.Protocol))
         and all(base in _NEUTRAL_BASES or base.__module__ == home for base in kind.__mro__)
-        and not hasattr(kind, "__pydantic_serializer__")  # it would give agents something other than the fields
+        and not hasattr(kind, "__pydantic_serializer__")  # pydantic would not send its fields to agents
     )
 
 
@@ -31,7 +31,7 @@ def attributes(value: Any) -> dict[str, Any]:
                 try:
                     found[member.__name__] = member.__get__(value)
                 except AttributeError:
-                    continue  # not set yet
+                    continue  # the attribute is not set
             elif name == "__dict__" and isinstance(member, types.GetSetDescriptorType):
                 found |= member.__get__(value)
     return {name: found[name] for name in sorted(found)}

@@ -1,12 +1,13 @@
 """In the box: packs values as JSON that keeps their types, so that a skill and its tests need not share a process.
 
-Lists, strings and numbers stay as they are; everything else becomes an object with one key, which names its kind.
+Lists, strings and numbers stay as they are. Any other value becomes an object with one key, which names its kind.
 Instances of classes are packed only if the class is defined in the skill's own module. Only their fields are packed,
 not the methods of the class (such as `__eq__`). `acquired_skills.in_box.unpacking` restores the values.
 
-An instance is packed as ``{"object": [class, fields]}``. If it occurs more than once, it is packed like this only where
-it comes first, with its number as the third item, and as ``{"again": [number, known]}`` elsewhere. So shared references
-and cycles survive. `known` says how many instances have the first numbers because they were arguments of the call.
+An instance is packed as ``{"object": [class, fields]}``. If it occurs more than once, only its first occurrence is
+packed like this, with its number as a third item. Every other one becomes ``{"again": [number, known]}``, so shared
+references and cycles are preserved. `known` is the number of instances among the arguments of the call, which have the
+first numbers.
 """
 
 import collections
@@ -40,7 +41,7 @@ BY_TEXT: Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] =
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "bytearray": (bytearray, bytearray.hex, bytearray.fromhex),
 }
-FACTORIES: Mapping[str, Any] = {  # of a defaultdict
+FACTORIES: Mapping[str, Any] = {  # default factories of a defaultdict
     kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple, types.NoneType)
 }
 
@@ -50,7 +51,11 @@ class NotPackable(Exception):
 
 
 def packed(value: Any, module: str) -> Any:
-    """Return a value as JSON. Only classes of `module` are packed. Raises NotPackable if the value cannot be packed."""
+    """Return a value as JSON, packing instances only of the classes of `module`.
+
+    Raises:
+        NotPackable: The value cannot be packed.
+    """
     return Packer(module).pack(value)
 
 
@@ -58,13 +63,15 @@ class Packer:
     """Packs several values that may share instances.
 
     Attributes:
-        objects: The known instances, then the others in the order in which they were first reached.
+        objects: The known instances, then the others in the order of their first occurrence.
     """
 
     def __init__(self, module: str, known: Sequence[Any] = (), *, unchanged: bool = False) -> None:
-        """Begin with the instances in `known`, which get the first numbers.
+        """Create a packer for values of one module.
 
         Args:
+            module: The module whose instances are packed.
+            known: Instances that have the first numbers.
             unchanged: Whether to pack the known instances only as references.
         """
         self.objects = list(known)
@@ -76,10 +83,14 @@ class Packer:
         self._nodes = 0
 
     def pack(self, value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 -- one return per kind
-        """Return a value as JSON. Raises NotPackable if it cannot be packed."""
+        """Return a value as JSON.
+
+        Raises:
+            NotPackable: The value cannot be packed.
+        """
         self._nodes += 1
         if depth > MAX_DEPTH:
-            raise NotPackable("a value that is nested too deep")
+            raise NotPackable("a value that is nested too deeply")
         if self._nodes > MAX_NODES:
             raise NotPackable("a value with too many parts")
         if value is None or isinstance(value, bool):
@@ -87,7 +98,7 @@ class Packer:
         if isinstance(value, enum.Enum) and type(value).__module__ == self._module:
             return _member(value)
         if isinstance(value, int):
-            number = int.__pos__(value)  # `int` of a subclass could give anything
+            number = int.__pos__(value)  # `int(value)` would call a method of the subclass
             return number if number.bit_length() <= _PLAIN_BITS else {"int": hex(number)}
         if isinstance(value, float):
             real = float.__pos__(value)
@@ -151,7 +162,7 @@ class Packer:
             case collections.defaultdict():
                 factory = getattr(value.default_factory, "__name__", "NoneType")
                 if FACTORIES.get(factory) is not (value.default_factory or types.NoneType):
-                    raise NotPackable("a defaultdict with a factory of its own")
+                    raise NotPackable("a defaultdict with a custom factory")
                 return {"defaultdict": [factory, self._pairs(value, depth)]}
             case dict():
                 return {"dict": self._pairs(value, depth)}

@@ -1,7 +1,7 @@
-"""In the box: runs one Node or Bash program, in processes of its own.
+"""In the box: runs one Node or Bash program in separate processes.
 
-A call has its arguments by name, as JSON. A Node function gets them in the order of its parameters. A Bash script gets
-them as `$1`, `$2`, …, and the one named `stdin` on standard input; what it prints is the result.
+A call has its arguments by name, as JSON. A Node function receives them in the order of its parameters. A Bash script
+receives them as `$1`, `$2`, …, and the one named `stdin` on standard input. Its standard output is the result.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from typing import Any
 from acquired_skills.in_box.node_driver import DRIVER
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
-STDIN = "stdin"  # the parameter of a Bash script that is its standard input
-MOST_OUTPUT = 1 << 20  # characters of one result
-MOST_TEXT = 2_000  # characters of one error message
+STDIN = "stdin"  # the parameter of a Bash script that is passed as its standard input
+MOST_OUTPUT = 1 << 20  # maximum number of characters of one result
+MOST_TEXT = 2_000  # maximum number of characters of one error message
 _LOADING_S = 20.0
 
 
@@ -35,7 +35,7 @@ class CannotLoad(Exception):
 
 
 class ProgramCaller(ABC):
-    """Makes the calls of one program.
+    """Makes calls to one program.
 
     An answer has ``value``, or ``raised`` (the names of the type and its bases) with ``text``.
     """
@@ -46,14 +46,19 @@ class ProgramCaller(ABC):
 
     @abstractmethod
     def answer(self, arguments: Mapping[str, Any], folder: Path, seconds: float | None) -> dict[str, Any]:
-        """Make one call in a folder. Raises ProgramEnded, CannotLoad."""
+        """Make one call in a folder and return its answer.
+
+        Raises:
+            ProgramEnded: The program ended, or exceeded its time limit, without an answer.
+            CannotLoad: The program cannot be loaded.
+        """
 
     def close(self) -> None:  # noqa: B027 -- optional
-        """End its processes."""
+        """End the processes of the program."""
 
 
 class NodeCaller(ProgramCaller):
-    """Calls the exported function of an ES module. All calls are made by one process, which is restarted if it ends."""
+    """Calls the exported function of an ES module. One process makes all calls, and is restarted if it ends."""
 
     _process: subprocess.Popen[bytes] | None = None
     _calls = _answers = -1
@@ -92,7 +97,7 @@ class NodeCaller(ProgramCaller):
         try:
             found = self._read(_LOADING_S)
         except ProgramEnded:
-            found = {"raised": ["Thrown"], "text": "it ended its process while it was loaded"}
+            found = {"raised": ["Thrown"], "text": "the program ended its process while it was loaded"}
         if "loaded" not in found:
             self.close()
             raise CannotLoad(str(found.get("text", ""))[:MOST_TEXT])
@@ -128,7 +133,7 @@ class BashCaller(ProgramCaller):
         """Create the object.
 
         Args:
-            text: Whether the result is the text that the script prints, and not JSON.
+            text: Whether the standard output is the result as text. If not, it is parsed as JSON.
         """
         super().__init__(path, parameters)
         self._text = text
@@ -163,14 +168,14 @@ class BashCaller(ProgramCaller):
         try:
             text = out.decode()
             if len(text) > MOST_OUTPUT:
-                raise ValueError("it prints too much; write it to a file")  # noqa: TRY301
+                raise ValueError(f"it prints more than {MOST_OUTPUT:,} characters; write them to a file")  # noqa: TRY301
             return {"value": text.rstrip("\n") if self._text else json.loads(text, parse_constant=_no_constant)}
         except (ValueError, RecursionError) as problem:
             return {"raised": ["ValueError"], "text": f"{problem}, in its output {out[:200]!r}"}
 
 
 def as_word(value: Any) -> str:
-    """Return a JSON value as an argument of a script: text as it is, anything else as JSON."""
+    """Return a JSON value as an argument of a script: a string as it is, any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -185,7 +190,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with everything that it has started in its session."""
+    """Kill a process and all processes of its session."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):

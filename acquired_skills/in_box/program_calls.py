@@ -1,6 +1,6 @@
-"""In the box: makes the calls of a skill that is a Node or Bash program, and collects its answers as data.
+"""In the box: makes calls to a skill that is a Node or Bash program, and collects its answers as data.
 
-Neither expected results nor tests are in the box.
+The box contains neither expected results nor tests.
 """
 
 import contextlib
@@ -41,17 +41,19 @@ def answers(
     seconds: float,
     each_s: float,
 ) -> dict[str, Any]:
-    """Make calls to a program, each in a folder with only the files of the call, and return its answers as packed data.
+    """Make calls to a program and return its answers as packed data.
+
+    Each call runs in a folder that contains only the files of the call.
 
     Args:
-        parameters: The names of its parameters, in order.
-        text: Whether the result of a script is text, and not JSON.
+        parameters: The names of the program's parameters, in order.
+        text: Whether the output of a script is its result as text. If not, it is parsed as JSON.
         seconds: Time limit for all calls.
         each_s: Time limit for each call; 0 for none.
 
     Returns:
-        ``answers``: one for each call, or `ENDED` for a call that got none; None if the program cannot be loaded.
-        ``seconds``: the wall time they took.
+        ``answers``: one answer for each call, which is `ENDED` if the program gave none; None if the program cannot be
+        loaded. ``seconds``: the wall time of the calls.
     """
     OWN.mkdir(exist_ok=True)
     began = time.monotonic()
@@ -67,7 +69,12 @@ def answers(
 
 
 def call(language: str, name: str, parameters: Sequence[str], text: bool, arguments: Mapping[str, Any]) -> Any:
-    """Make one call in the working folder, and return its value. Raises an exception of the type that it raised."""
+    """Make one call in the working folder and return its value.
+
+    Raises:
+        RuntimeError: The program cannot be loaded, or ended without a result.
+        Exception: The program raised an exception. This exception has a type of the same name.
+    """
     with _caller(language, name, parameters, text) as caller:
         try:
             answer = caller.answer(arguments, Path.cwd(), None)
@@ -95,7 +102,7 @@ def _caller(language: str, name: str, parameters: Sequence[str], text: bool) -> 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Discard what programs print, so that they cannot end the box by printing too much."""
+    """Discard the output of programs, so that they cannot exceed the output limit of the box."""
     null = os.open(os.devnull, os.O_WRONLY)
     kept = [os.dup(1), os.dup(2)]
     os.dup2(null, 1)
@@ -141,14 +148,14 @@ def _answer(caller: ProgramCaller, call: Mapping[str, Any], seconds: float) -> d
 
 
 def _types(answer: Mapping[str, Any]) -> list[str]:
-    """Return the names of the type of an exception and of its bases. They come from the program."""
+    """Return the names of an exception's type and of its base classes, as the program reported them."""
     named = answer["raised"] if isinstance(answer["raised"], list) else []
     found = [name for name in map(str, named) if name.isidentifier() and len(name) <= MOST_NAME]
     return list(dict.fromkeys(found))[:8] or ["Thrown"]
 
 
 def _empty(folder: Path) -> None:
-    """Remove everything in a folder, but not the folder, which is the working folder of a process."""
+    """Remove everything in a folder, but not the folder itself, because a process uses it as its working folder."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

@@ -1,6 +1,4 @@
-"""In the box: records the calls that a new skill's tests make, for replay by the skill itself and by others (SKILL-7,
-SKILL-8).
-"""
+"""In the box: records the calls of a new skill's tests, to replay them on this and other skills (SKILL-7, SKILL-8)."""
 
 import json
 from collections.abc import Callable
@@ -12,21 +10,21 @@ from acquired_skills.in_box.fixed_clock import FixedClock
 from acquired_skills.in_box.json_values import to_json
 from acquired_skills.in_box.packing import packed_exception
 
-MOST_CALLS = 200  # distinct calls that are kept
-MOST_CHARS = 8_192  # maximum characters of one call's arguments as JSON, and of its value
+MOST_CALLS = 200  # maximum number of distinct calls that are kept
+MOST_CHARS = 8_192  # maximum number of characters of one call's arguments as JSON, and of its value
 MOST_IN_ALL = 65_536
-MOST_REPLAY_CALLS = 2_000  # calls of all tests together that are kept to be replayed in another box
+MOST_REPLAY_CALLS = 2_000  # maximum number of calls of all tests that are kept for replay in another box
 MOST_REPLAY_CHARS = 1 << 20
 
 
 class Recorder:
     """Records the calls that the tests make.
 
-    Calls whose arguments and value are plain JSON are kept to be made with other skills, unless the same arguments gave
+    Calls whose arguments and value are plain JSON are kept for replay on other skills, unless the same arguments gave
     different values. Calls that can be packed are kept for each test.
 
     Attributes:
-        unrecorded: How many calls were not kept to be made with other skills.
+        unrecorded: The number of calls that were not kept for replay on other skills.
         test: Id of the running test.
     """
 
@@ -54,7 +52,7 @@ class Recorder:
         sent = _exact([list(arguments), named])  # packed before the call, because the call may change its arguments
         call, objects = call_as_data(arguments, named, self._module, self._folder)
         if self._clock.text:
-            sent = None  # other skills are called at the real time
+            sent = None  # not replayed on other skills, which use the real time
             if call is not None:
                 call["clock"] = self._clock.text
         try:
@@ -73,7 +71,7 @@ class Recorder:
         return value
 
     def replay_calls(self) -> list[dict[str, Any]]:
-        """Return the ``test``, ``call`` and ``answer`` of each call as data. An ``answer`` that varied is omitted."""
+        """Return the ``test``, ``call`` and ``answer`` of each call as data, without answers that varied."""
         return list(self._replay_calls.values())
 
     def _keep_for_replay(self, call: dict[str, Any] | None, answer: dict[str, Any]) -> None:
@@ -89,7 +87,7 @@ class Recorder:
             self._replay_chars += len(key) + len(json.dumps(answer))
 
     def calls(self) -> list[dict[str, Any]]:
-        """Return ``positional``, ``named`` and either ``value`` or ``raised`` (the type's name) of each kept call."""
+        """Return ``positional``, ``named``, and ``value`` or ``raised`` (the name of a type) of each kept call."""
         found = []
         for sent, came in self._kept.items():
             if came is not None:
@@ -125,7 +123,7 @@ class Recorder:
 
 
 def _exact(value: Any) -> str | None:
-    """Return the value as JSON if a JSON round trip would not change it, as it would change tuples and numeric keys."""
+    """Return a value as JSON; None if a JSON round trip would change it, as it does with tuples and numeric keys."""
     try:
         text = json.dumps(value, allow_nan=False)
         return text if len(text) <= MOST_CHARS and json.loads(text) == value else None

@@ -1,7 +1,7 @@
 """In the box: collects the tests once and runs them in forks, each with a different replacement for the skill.
 
-A worker process imports and collects; every run is a fork of that process, because `pytest.main` takes at least 47 ms.
-Subclasses decide what replaces the skill and what is reported (`acquired_skills.in_box.harness`,
+A worker process imports and collects the tests. Every run is a fork of that process, because `pytest.main` takes at
+least 47 ms. Subclasses decide what replaces the skill and what is reported (`acquired_skills.in_box.harness`,
 `acquired_skills.in_box.judge`).
 
 The job's folder contains this package, `pytest.ini`, `skill/test_<name>.py`, and for a new version
@@ -41,9 +41,10 @@ _QUIET = ("cacheprovider", "junitxml", "pastebin", "stepwise", "doctest", "fault
 def supervised(begin: Callable[[int], "Runner"], deadline: float) -> dict[str, Any]:
     """Run a worker process and return everything that it sent.
 
-    Keys of every worker: ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``phase`` (its last phase),
-    ``unknown`` (calls without an answer, see the judge), ``collection_errors``, ``tests`` (ids), ``done``; and, if the
-    worker ended early, ``ended``, which says how.
+    Returns:
+        The keys of every worker are ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``phase`` (its last
+        phase), ``unknown`` (calls without an answer, see `acquired_skills.in_box.judge`), ``collection_errors``,
+        ``tests`` (ids), ``done``, and, if the worker ended early, ``ended`` (how it ended).
     """
     source, sink = os.pipe()
     worker = os.fork()
@@ -73,8 +74,8 @@ class Runner(ABC):
 
     Attributes:
         seed: The seed of the random numbers that the tests draw. A test draws the same numbers in every run.
-        keeps_files: Whether a test finds the files that the test before it left.
-        clock: The time that skill and tests read. Tests fix it with the fixture `clock`.
+        keeps_files: Whether the files that one test leaves behind are kept for the next test.
+        clock: The clock that skill and tests read. Tests fix its time with the fixture `clock`.
     """
 
     def __init__(self, name: str, sink: int, deadline: float) -> None:
@@ -89,7 +90,7 @@ class Runner(ABC):
 
     @abstractmethod
     def prepare(self) -> bool:
-        """Install what replaces the skill. Return False to stop."""
+        """Install the replacement for the skill. Return False to stop."""
 
     @abstractmethod
     def runs(self, items: list[pytest.Item]) -> None:
@@ -97,13 +98,13 @@ class Runner(ABC):
 
     @abstractmethod
     def select(self, kind: str) -> None:
-        """In a fork: select what is tested in this run."""
+        """In a fork: select the replacement for the skill in this run."""
 
     def before_test(self, item: pytest.Item) -> None:  # noqa: B027 -- optional
         """In a fork: called before each test."""
 
     def annotated(self, result: dict[str, Any]) -> dict[str, Any]:
-        """In a fork: return the result of a test, with any further facts about it."""
+        """In a fork: return the result of a test, possibly with further facts about it."""
         return result
 
     def final_report(self) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class Runner(ABC):
         folders = [folder for folder in ("skill", "earlier") if (HERE / folder).is_dir()]
         files = [path for folder in folders if (path := HERE / folder / f"test_{self.name}.py").is_file()]
         if any(b"clock" in path.read_bytes() for path in files):
-            self.clock.install()  # before anything takes a function out of `time`
+            self.clock.install()  # before any code imports functions of `time`
         if not self.prepare():
             return
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -134,7 +135,7 @@ class Runner(ABC):
 
     @pytest.fixture(name="clock")
     def _clock_of_test(self) -> Iterator[Callable[[str | dt.date], None]]:
-        """A function that fixes the time for the rest of the test, such as `clock("2026-03-01T09:30")`."""
+        """Provide the function that fixes the time for the rest of the test, as in `clock("2026-03-01T09:30")`."""
         yield self.clock.fix
         self.clock.release()
 
@@ -167,7 +168,7 @@ class Runner(ABC):
         return results
 
     def is_enough(self, kind: str, results: dict[str, dict[str, Any]]) -> bool:  # noqa: ARG002 -- for subclasses
-        """Return whether the remaining tests can be skipped."""
+        """Return whether the results so far are enough, so that the remaining tests can be skipped."""
         return False
 
     def _fork(self, kind: str, items: list[pytest.Item], seconds: float, results: dict[str, dict[str, Any]]) -> None:
@@ -240,7 +241,7 @@ class Runner(ABC):
 
 
 def _outcome(reports: list[pytest.TestReport]) -> dict[str, str]:
-    """Combine the reports of set-up, call and tear-down: passed only if all three passed."""
+    """Combine the reports of set-up, call and tear-down. A test passed only if all three passed."""
     for report in reports:
         if report.failed:
             return {"outcome": "failed", "text": shorten(report.longreprtext)}

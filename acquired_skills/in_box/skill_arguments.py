@@ -1,7 +1,7 @@
 """In the box: derives JSON Schemas from a signature and docstring, and converts JSON arguments to the annotated types.
 
 This file is packed into the box beside a skill (`acquired_skills.jobs.box_files`), so it imports only files that are
-packed too. A parameter without a type hint has the hint that was inferred for it
+packed too. A parameter without a type hint uses the hint that was inferred for it
 (`acquired_skills.in_box.inferred_hints`), or accepts any value.
 """
 
@@ -31,13 +31,11 @@ _UNTYPED = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD
 
 
 class NotDescribable(Exception):
-    """A parameter that JSON Schema cannot describe. The message says which, and what to use instead."""
+    """JSON Schema cannot describe a parameter. The message names the parameter and says what to use instead."""
 
 
 class _Untitled(GenerateJsonSchema):
-    """Generates JSON Schemas without the titles that pydantic derives from names, which cost the model tokens for
-    nothing.
-    """
+    """Generates JSON Schemas without the titles that pydantic derives from names, which only cost the model tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  (pydantic's signature)
         return False
@@ -51,9 +49,9 @@ def describe(function: Callable[..., Any], inferred: Mapping[str, str] | None = 
 
     Returns:
         ``parameters``: JSON Schema of the arguments object. ``plain``: whether JSON values need no conversion.
-        ``form``: how the function gives its result. ``returns``: JSON Schema of the value; absent if the return
-        annotation is not specific enough. ``inferred``: the hint that is used for each parameter without one; absent if
-        there are none.
+        ``form``: the form in which the function returns its results. ``returns``: JSON Schema of the result; absent if
+        the return annotation is not specific enough. ``inferred``: the hint that is used for each parameter without a
+        hint in the code; absent if every parameter has one.
 
     Raises:
         NotDescribable: A parameter has no schema.
@@ -83,7 +81,8 @@ def accept(
 ) -> dict[str, Any]:
     """Convert the arguments to the annotated or inferred types.
 
-    Raises ValueError, naming the field and what was expected.
+    Raises:
+        ValueError: An argument does not fit. The message names the field and the expected value.
     """
     names = list(inspect.signature(function).parameters)
     try:
@@ -102,7 +101,7 @@ def _hints(function: Callable[..., Any], inferred: Mapping[str, str]) -> dict[st
         hints = resolved_hints(function)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         raise NotDescribable(
-            f"a type hint cannot be resolved ({error}); import the name it uses or correct it"
+            f"a type hint cannot be resolved ({error}); import the name that it uses, or correct it"
         ) from None
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in _UNTYPED:
@@ -121,8 +120,8 @@ def _check_each(function: Callable[..., Any], hints: Mapping[str, Any]) -> None:
             kind = getattr(hints[name], "__name__", str(hints[name]))
             first = str(error).strip().split("\n", 1)[0]
             raise NotDescribable(
-                f"parameter `{name}` has the type {kind}, which cannot arrive as JSON ({first}); take plain values "
-                "(str, int, float, bool, list, dict), an Enum, a class of yours, or a path to a file"
+                f"parameter `{name}` has the type {kind}, which cannot be passed as JSON ({first}); use a plain type "
+                "(str, int, float, bool, list, dict), an Enum, a class that you define, or the path of a file"
             ) from None
 
 
@@ -138,7 +137,7 @@ def _model(function: Callable[..., Any], hints: Mapping[str, Any]) -> type[pydan
 
 
 def _is_plain(hint: Any) -> bool:
-    """Return whether a JSON value that fits the annotation already is the Python value and needs no conversion."""
+    """Return whether a JSON value that fits the annotation is already the Python value, without conversion."""
     if any(hint is atom for atom in _ATOMS):
         return True
     origin, inner = typing.get_origin(hint), typing.get_args(hint)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from acquired_skills.in_box.fixed_clock import FixedClock
-from acquired_skills.in_box.function_forms import Settled, form_of, presented
+from acquired_skills.in_box.function_forms import EagerFunction, form_of, with_form
 from acquired_skills.in_box.inferred_hints import HintInference
 from acquired_skills.in_box.json_values import describe_unsendable, to_json, unsendable_part
 from acquired_skills.in_box.recorder import Recorder
@@ -17,8 +17,8 @@ from acquired_skills.in_box.recorder import Recorder
 class StubSwitch:
     """A function that forwards to the skill, or to the selected stub.
 
-    Only attribute access from outside the module is switched, by a module class with its own `__getattribute__`. Names
-    inside the module are unaffected, so a recursive skill calls itself directly, and a test may patch what the skill
+    A module class with its own `__getattribute__` switches only attribute access from outside the module. Names inside
+    the module are unaffected, so a recursive skill calls itself directly, and a test may patch functions that the skill
     uses.
     """
 
@@ -28,12 +28,12 @@ class StubSwitch:
         """Create the object.
 
         Args:
-            folder, clock: As in `Recorder`.
+            folder, clock: The folder and the clock of the `Recorder`.
         """
         self.module = module
         self.function = function
         self.form = form_of(function)
-        self._settled = Settled(function)
+        self._eager = EagerFunction(function)
         self.current = self._observed
         self.observations: dict[str, Any] = {}
         self.recorder = Recorder(name, folder, clock)
@@ -43,7 +43,7 @@ class StubSwitch:
             __tracebackhide__ = True
             return self.current(*arguments, **named)
 
-        switched = functools.wraps(function)(presented(selected, self.form))
+        switched = functools.wraps(function)(with_form(selected, self.form))
 
         class Switched(types.ModuleType):
             def __getattribute__(self, attribute: str) -> Any:
@@ -70,13 +70,13 @@ class StubSwitch:
         raise NotImplementedError
 
     def _observed(self, *arguments: Any, **named: Any) -> Any:
-        """Call the skill. Record the call, and whether its value can be sent out of the box."""
+        """Call the skill, and record the call and whether its value can be sent out of the box."""
         __tracebackhide__ = True
         take_hints = self.hints.observe(arguments, named)
-        value = self.recorder.call(self._settled, arguments, named)
+        value = self.recorder.call(self._eager, arguments, named)
         take_hints()
         self._check(value)
-        if self._settled.listed and self.form == "function":
+        if self._eager.listed and self.form == "function":
             self.observations.update(form="iterator", typed=True)
             return iter(value)
         return value
@@ -93,6 +93,6 @@ class StubSwitch:
                     self.observations["unsendable"] = describe_unsendable(value, self.module.__name__)[:500]
 
     def _is_of_tests(self, value: Any) -> bool:
-        """Return whether a value cannot be sent because of a class of the tests, which an agent cannot pass."""
+        """Return whether a value cannot be sent because it contains an instance of a class of the tests."""
         _, part = unsendable_part(value, self.module.__name__)
         return type(part).__module__.rpartition(".")[2] == f"test_{self.module.__name__}"

@@ -1,7 +1,7 @@
-"""In a box: makes small changes to the text of a Node or Bash program (SKILL-6). The program does not run here.
+"""In a box: makes small changes to the text of a Node or Bash program, without running it (SKILL-6).
 
-The text is divided into tokens by Pygments. A change that is no longer valid syntax is left out. Besides changes that
-good tests should notice, there are neutral changes, which mean the same.
+Pygments splits the text into tokens. Changes that lead to invalid syntax are left out. Besides changes that good tests
+should detect, there are neutral changes, which do not change the meaning of the program.
 """
 
 import json
@@ -20,7 +20,7 @@ from pygments.lexers.shell import BashLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Token, Whitespace
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
-MOST_TRIED = 4  # as a multiple of the mutants that are wanted
+MOST_TRIED = 4  # maximum number of changes to try, as a multiple of the wanted number of mutants
 _Change = tuple[int, int, str]  # where the replaced text begins and ends, and the new text
 _Piece = tuple[int, Any, str]  # where a token begins, its type and its text
 
@@ -47,12 +47,15 @@ _DIGITS = re.compile(r"\d+")
 
 
 def mutants(language: str, code: str, most: int, seed: int) -> dict[str, Any]:
-    """Return ``error`` (the program's own syntax error, or ""), ``mutants`` and ``neutral``: changes as [start, end,
-    text].
+    """Return mutants and neutral variants of a program.
 
     Args:
-        most: How many mutants are wanted; they are spread evenly over the lines.
-        seed: The same seed gives the same mutants.
+        most: The wanted number of mutants. They are spread evenly over the lines.
+        seed: The seed of random choices. The same seed gives the same mutants.
+
+    Returns:
+        ``error`` (the program's own syntax error, or ""), and ``mutants`` and ``neutral`` (changes as [start, end,
+        text]).
     """
     lexer = JavascriptLexer if language == "node" else BashLexer
     pieces = _pieces(code, lexer(ensurenl=False, stripnl=False))
@@ -77,7 +80,7 @@ def _pieces(code: str, lexer: Lexer) -> list[_Piece]:
 
 
 def _spread(changes: Iterator[_Change] | Any, starts: Sequence[int], order: random.Random) -> list[_Change]:
-    """Return the changes in an order that takes one of each line in turn."""
+    """Return the changes in an order that takes one change from each line in turn."""
     rows: dict[int, list[_Change]] = {}
     for change in changes:
         rows.setdefault(bisect_right(starts, change[0]), []).append(change)
@@ -120,7 +123,7 @@ def _of_bash(pieces: Sequence[_Piece]) -> Iterator[_Change]:  # noqa: C901 -- li
             continue
         if text == "|" or (kind in Punctuation and text.strip() == "|"):
             stop = re.compile(r"[|\n;)]|\\\n").search(code, end)
-            if stop:  # one stage of a pipeline less
+            if stop:  # remove one stage of a pipeline
                 yield at, stop.start(), " "
         elif kind in String:
             yield from _strings(at, text)
@@ -140,7 +143,7 @@ def _of_bash(pieces: Sequence[_Piece]) -> Iterator[_Change]:  # noqa: C901 -- li
 
 
 def _throws(pieces: Sequence[_Piece], number: int) -> bool:
-    """Return whether a text is the message of an exception, which tests should not check."""
+    """Return whether a string is the message of an exception, which tests should not check."""
     before = [text for _, _, text in pieces[max(0, number - 12) : number] if text.strip()]
     return pieces[number][1] in String and "throw" in before and ";" not in before[before.index("throw") :]
 
@@ -166,7 +169,7 @@ def _strings(at: int, text: str) -> Iterator[_Change]:
 
 
 def _neutral(pieces: Sequence[_Piece], language: str) -> Iterator[_Change]:
-    """Yield changes that mean the same: more blanks between tokens, and numbers in parentheses."""
+    """Yield changes that keep the meaning: more blanks between tokens, and numbers in parentheses."""
     for number, (at, kind, text) in enumerate(pieces[1:-1], 1):
         around = (pieces[number - 1], pieces[number + 1])
         if kind in Whitespace or kind is Token.Text:

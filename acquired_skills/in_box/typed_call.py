@@ -1,9 +1,9 @@
-"""In the box: calls a skill whose arguments or value are richer than JSON (enums, models, dates, sets)."""
+"""In the box: calls a skill whose arguments or result have types that JSON lacks (enums, models, dates, sets)."""
 
 import importlib
 from typing import Any
 
-from acquired_skills.in_box.function_forms import Settled
+from acquired_skills.in_box.function_forms import EagerFunction
 from acquired_skills.in_box.json_values import to_json
 from acquired_skills.in_box.skill_arguments import accept
 
@@ -12,7 +12,7 @@ def call(name: str, arguments: dict[str, Any], inferred: dict[str, str]) -> Any:
     """Call the function `name` of the module `name`, converting its arguments and its value.
 
     Args:
-        inferred: The inferred hints of its parameters.
+        inferred: The inferred type hints of its parameters.
     """
     function = getattr(importlib.import_module(name), name)
-    return to_json(Settled(function)(**accept(function, arguments, inferred)), name)
+    return to_json(EagerFunction(function)(**accept(function, arguments, inferred)), name)

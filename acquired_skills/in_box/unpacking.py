@@ -1,4 +1,4 @@
-"""In the box: restores values that `acquired_skills.in_box.packing` has packed."""
+"""In the box: restores values that were packed by `acquired_skills.in_box.packing`."""
 
 import builtins
 import collections
@@ -18,7 +18,8 @@ _NO_NUMBER = -1
 def unpacked(wire: Any, module: types.ModuleType) -> Any:
     """Restore a value, using the classes that `module` defines.
 
-    Raises NotPackable if it cannot be restored, for instance because a class is missing.
+    Raises:
+        NotPackable: The value cannot be restored, for instance because a class is missing.
     """
     return Unpacker(module).unpack(wire)
 
@@ -27,20 +28,27 @@ class Unpacker:
     """Restores values that were packed by one `Packer`.
 
     Attributes:
-        objects: The known instances, then the others in the order in which they were reached.
+        objects: The known instances, then the others in the order of their first occurrence.
     """
 
     def __init__(self, module: types.ModuleType, known: Sequence[Any] = ()) -> None:
-        """Begin with the instances in `known`, which have the first numbers.
+        """Create an unpacker for values of one module.
 
-        If the packed values contain new fields of these instances, they are changed in place.
+        Args:
+            module: The module that defines the classes of the instances.
+            known: Instances that have the first numbers. If the packed values contain new fields of these instances,
+                they are changed in place.
         """
         self.objects = list(known)
         self._module = module
         self._numbered = dict(enumerate(known))
 
     def unpack(self, wire: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 -- one return per kind
-        """Restore a value. Raises NotPackable if it cannot be restored."""
+        """Restore a value.
+
+        Raises:
+            NotPackable: The value cannot be restored.
+        """
         if isinstance(wire, list):
             return [self.unpack(each) for each in wire]
         if not isinstance(wire, dict):
@@ -95,7 +103,7 @@ class Unpacker:
 
 
 def unpacked_exception(wire: dict[str, Any], module: types.ModuleType) -> BaseException:
-    """Restore an exception, using the most specific of its types that is known here."""
+    """Restore an exception, as an instance of the most specific of its types that is known in this process."""
     for kind in wire["types"]:
         home, _, name = kind.partition(":")
         place = builtins if home == "builtins" else module if home == module.__name__ else sys.modules.get(home)

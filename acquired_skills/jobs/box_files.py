@@ -1,4 +1,4 @@
-"""The files of this project that are packed into a box, by the path from which the box imports them."""
+"""Collects the files of this project that are packed into a box, by the path from which the box imports them."""
 
 import functools
 import importlib.util
@@ -37,7 +37,7 @@ _UNCHECKED = 1  # marks a hash-based cache file that is not validated against it
 # Pydantic and pytest import most of their modules lazily. These names load them in the box's template.
 PYDANTIC = ("pydantic.json_schema", "pydantic.main", "pydantic.type_adapter")
 PYTEST = ("pytest", "unittest")
-# Entry files of calls. No skill can have one of these names, so a skill cannot replace one in the box.
+# The entry files of calls. No skill can have one of these names, so a skill cannot replace them in the box.
 HARNESS = "acquired_skills/entry/harness_.py"
 TYPED_CALL = "acquired_skills/entry/typed_call_.py"
 NEIGHBOUR = "acquired_skills/entry/neighbour_.py"
@@ -46,7 +46,7 @@ ISOLATED = "acquired_skills/entry/isolated_.py"
 PROGRAM_CALL = "acquired_skills/entry/program_call_.py"
 PROGRAM_ANSWERS = "acquired_skills/entry/program_answers_.py"
 TEXT_MUTANTS = "acquired_skills/entry/text_mutants_.py"
-_ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module, and the module's imports
+_ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module, and the modules that this one imports
     HARNESS: ("rehearse", "harness", *_RUNNING, "recorder", "switch", *_CONVERTING),
     TYPED_CALL: ("call", "typed_call", *_CONVERTING),
     NEIGHBOUR: ("answers", "neighbour", *_CONVERTING),
@@ -65,7 +65,7 @@ def box_files(entry: str) -> Mapping[str, bytes]:
     The packages get empty `__init__` files, so that they are imported from the job's folder and not from an installed
     Knackbox. A box with another version of Python ignores the compiled files.
 
-    The first call for an entry compiles its files, which takes up to 0.1 s. Async code makes it in a thread.
+    The first call for an entry compiles its files, which takes up to 0.1 s, so async code calls this in a thread.
 
     Args:
         entry: One of the constants above.

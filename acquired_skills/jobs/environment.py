@@ -1,4 +1,4 @@
-"""The environment of a skill's box: its packages, the modules loaded in advance, and its connections."""
+"""Decides on the environment of a skill's box: its packages, its preloaded modules, and its connections."""
 
 import functools
 import importlib.metadata
@@ -12,8 +12,8 @@ from sandbox.egress.addresses import AddressKind
 # The packages that admission, and calls that convert types, import in the box. They are added to every environment,
 # because an environment hides the engine's own packages.
 HARNESS_PACKAGES = ("pydantic", "pytest")
-# Slow to import, common in skills, and safe to share between boxes. The first match is enough, since
-# pandas imports numpy; and fewer different sets of modules mean fewer templates.
+# Modules that are slow to import, common in skills, and safe to share between boxes. Only the first match is preloaded:
+# pandas imports numpy anyway, and fewer sets of modules mean fewer templates.
 PRELOADABLE = ("pandas", "numpy")
 _MOST_SHOWN = 10
 _PRIVATE = " Only the operator can open private addresses: `allow_private` of `[egress]` in config.toml."
@@ -22,8 +22,8 @@ _PRIVATE = " Only the operator can open private addresses: `allow_private` of `[
 def environment_of(dependencies: tuple[str, ...]) -> tuple[str, ...]:
     """Return the requirements of the environment in which a skill is proved and run; empty if it has no dependencies.
 
-    Proof and calls share one environment. So exactly what was proved is run, the first call need not build anything,
-    and a module that the skill imports without declaring it is still there after the proof.
+    Admission and calls share one environment. So calls run exactly what was proved, the first call does not have to
+    build an environment, and a module that the skill imports without declaring it is still there after admission.
     """
     if not dependencies:
         return ()
@@ -36,10 +36,10 @@ def preload_for(
     """Return the installed modules to preload for code with these top-level imports.
 
     Args:
-        always: Modules to preload in any case.
         environment: Requirements of the code's own environment. If there are any, nothing is preloaded: a template
             imports modules outside the boxes, and the author of the requirements may have chosen packages that run code
             when they are imported.
+        always: Modules to preload even if the code does not import them.
     """
     if environment:
         return ()
@@ -69,9 +69,9 @@ def not_allowed(destinations: Iterable[Destination], allowed: frozenset[Destinat
     known = sorted(map(str, allowed))
     those = ", ".join(known[:_MOST_SHOWN]) if known else "none"
     return (
-        f"It connects to {', '.join(map(str, missing))}, which the operator of this engine has not allowed (allowed: "
-        f"{those}). The operator can: in config.toml, `[egress]` with `allow = [{entries}]`, or KNACKBOX_EGRESS_ALLOW. "
-        "Otherwise do without."
+        f"The code connects to {', '.join(map(str, missing))}, which the operator of this engine has not allowed "
+        f"(allowed: {those}). Write it without these connections, or ask the operator to set `allow = [{entries}]` in "
+        "`[egress]` of config.toml, or KNACKBOX_EGRESS_ALLOW."
     )
 
 

@@ -1,4 +1,4 @@
-"""The sandbox job of one call of a skill."""
+"""Builds the sandbox job of one call of a skill."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ _TEXT = {"type": "string"}
 
 
 def job_of(skill: Skill, program: SkillProgram, arguments: Mapping[str, Any], workspace: Mount | None = None) -> Job:
-    """Return the job of a call.
+    """Return the job for one call of a skill.
 
     Args:
         program: The files of exactly this version.
@@ -61,11 +61,11 @@ def call_job(
     destinations: tuple[Destination, ...] = (),
     workspace: Mount | None = None,
 ) -> Job:
-    """Return the job for calling code that need not be a skill yet.
+    """Return the job for one call of Python code, which need not be a skill yet.
 
     Args:
-        plain: Whether arguments and value are plain JSON.
-        inferred: The inferred hints of its parameters.
+        plain: Whether the arguments and the result are plain JSON.
+        inferred: The inferred type hints of the parameters.
     """
     files = {**program.extra, f"{name}.py": program.code}
     always: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def program_job(
     returns: Mapping[str, Any] | None,
     timeout_s: float,
 ) -> Job:
-    """Return the job for calling a Node or Bash program that need not be a skill yet.
+    """Return the job for one call of a Node or Bash program, which need not be a skill yet.
 
     Args:
         parameters, returns: The schemas of its arguments and its result.
@@ -117,6 +117,6 @@ def program_files(language: Language, name: str, program: SkillProgram) -> dict[
 def program_interface(
     language: Language, name: str, parameters: Mapping[str, Any], returns: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the arguments that say how `acquired_skills.in_box.program_calls` calls a program."""
+    """Return the arguments of `acquired_skills.in_box.program_calls` that describe how to call a program."""
     names = list(parameters.get("properties", {}))
     return {"language": language.value, "name": name, "parameters": names, "text": returns == _TEXT}

@@ -22,7 +22,7 @@ from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.provenance import MOST_CHARS
 from acquired_skills.model.skill import Skill, SkillChanged, SkillMissing, SkillState
 from acquired_skills.store.ledger import Ledger
-from acquired_skills.store.reconcile import KEEPER, settle, update_of
+from acquired_skills.store.reconcile import KEEPER, finish_announced, update_of
 from acquired_skills.store.skill_store import SkillStore
 from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
@@ -158,13 +158,13 @@ class Changes:
         """Lock the store and announce a change. If the change fails, make the row agree with the folder."""
         try:
             with self._store.lock():
-                settle(self._store, self._ledger)
+                finish_announced(self._store, self._ledger)
                 self._ledger.announce(name)
                 try:
                     yield
                 except BaseException:
                     with suppress(Exception):  # the next change, or the next start, settles the announced change
-                        settle(self._store, self._ledger)
+                        finish_announced(self._store, self._ledger)
                     raise
         except OSError as error:
             if error.errno != errno.ENOSPC:

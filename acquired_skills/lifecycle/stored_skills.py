@@ -1,7 +1,7 @@
 """`StoredSkills`: lists, finds and reads the skills of one home."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from acquired_skills.find.catalog import Catalog, SearchHit
 from acquired_skills.lifecycle.folder_records import FolderRecords
@@ -14,6 +14,7 @@ from acquired_skills.proof.admission_report import agreed_predictions, kept_refe
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.skill_store import SkillStore
 from acquired_skills.store.totals import VersionStats
+from engine.retrieval.ranked import LearnedShares
 
 _MOST_NAMED = 20  # skills named in one message
 _SEARCHES = 3  # searches made for one request if folders have changed
@@ -109,6 +110,10 @@ class StoredSkills:
             if not await self.folders.refresh({name: row.stamp for name, row in rows.items()}):
                 break
         return found
+
+    async def learned_shares(self, query: str, names: Collection[str]) -> dict[str, LearnedShares]:
+        """Return what the learned ranking's scores of skills for a request come from; nothing without a model."""
+        return await self._catalog.learned_shares(query, names)
 
     @property
     def known(self) -> Mapping[str, Skill]:

@@ -1,10 +1,10 @@
-"""Cycles and nesting of composed skills that call each other."""
+"""Finds cycles of composed skills that call each other, and measures how deeply they are nested."""
 
 from collections.abc import Mapping, Sequence
 
 from acquired_skills.model.skill import Skill, SkillError
 
-MOST_NESTED = 5  # levels of composed skills that call each other
+MOST_NESTED = 5  # maximum number of levels of composed skills that call each other
 
 
 def find_cycle(name: str, calls: Sequence[str], skills: Mapping[str, Skill]) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def find_cycle(name: str, calls: Sequence[str], skills: Mapping[str, Skill]) -> 
 
 
 def nesting_depth(calls: Sequence[str], skills: Mapping[str, Skill]) -> int:
-    """Return how many levels of composed skills these calls lead to. The calls must not form a cycle."""
+    """Return the number of levels of composed skills below these calls, which must not form a cycle."""
     known: dict[str, int] = {}
 
     def below(name: str) -> int:
@@ -43,9 +43,14 @@ def nesting_depth(calls: Sequence[str], skills: Mapping[str, Skill]) -> int:
 
 
 def refuse_cycle(skill: Skill, skills: Mapping[str, Skill]) -> None:
-    """Raise SkillError if this version would call itself through other skills once it is current."""
+    """Check that this version would not call itself through other skills once it is current.
+
+    Raises:
+        SkillError: It would call itself. The message shows the cycle.
+    """
     way = find_cycle(skill.name, skill.calls, skills)
     if way:
         raise SkillError(
-            f"`{skill.name}` version {skill.version} would call itself: {' -> '.join(way)}. Nothing was changed."
+            f"`{skill.name}` version {skill.version} would call itself: {' -> '.join(way)}. Nothing was changed. "
+            "Remove one of these calls first."
         )

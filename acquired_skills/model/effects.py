@@ -15,8 +15,9 @@ T = TypeVar("T", bound=str)
 
 
 class Effects(BaseModel):
-    """The combined effects of a composed skill's steps at admission. When it is called, each step is checked against
-    its tool's effects at that time.
+    """The combined effects of a composed skill's steps at its admission.
+
+    In a call, each step is checked against the effects that its tool has at that time.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -1,4 +1,4 @@
-"""Names of skills (SKILL-2) and of their folders."""
+"""Rules for the names of skills (SKILL-2), of their folders and of their extra files."""
 
 import importlib.machinery
 import keyword
@@ -7,7 +7,7 @@ import sys
 
 PATTERN = re.compile(r"[a-z][a-z0-9_]{1,62}")
 EXTRA_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}){0,3}")
-MOST_EXTRA = 16  # extra files of one skill
+MOST_EXTRA = 16  # maximum number of extra files of one skill
 # Names of files that Python or pytest load automatically, or that Knackbox puts into the box, and the name of the tool
 # that reads instructions.
 RESERVED = frozenset(
@@ -26,12 +26,12 @@ RESERVED = frozenset(
 
 
 def folder_name(name: str) -> str:
-    """Return the folder of a skill. The Agent Skills format uses hyphens where Python uses underscores."""
+    """Return the folder name of a skill. The Agent Skills format uses hyphens where Python uses underscores."""
     return name.replace("_", "-")
 
 
 def skill_name(folder: str) -> str:
-    """Return the name of the skill that belongs to a folder of this name."""
+    """Return the skill name that belongs to a folder name."""
     return folder.replace("-", "_")
 
 
@@ -46,21 +46,22 @@ def name_problems(name: str, static_names: frozenset[str]) -> list[str]:
     problems: list[str] = []
     if not PATTERN.fullmatch(name):
         problems.append(
-            f"{name[:80]!r} is not a skill name: use 2 to 63 lower-case letters, digits and underscores, letter first."
+            f"{name[:80]!r} is not a skill name: use 2 to 63 lower-case letters, digits and underscores, and begin "
+            "with a letter."
         )
     if "__" in name or name.endswith("_"):
-        problems.append(f"{name[:80]!r} has a doubled or trailing underscore: use single ones between words.")
+        problems.append(f"{name[:80]!r} has a doubled or trailing underscore: use single underscores between words.")
     if problems:
         return problems
     used_as = _used_as(name, static_names)
     if used_as:
         free = free_name(name.removeprefix("test_"), static_names)
-        problems.append(f"`{name}` is {used_as}: choose another name, such as `{free}`, for the function too.")
+        problems.append(f"`{name}` is {used_as}: choose another name, such as `{free}`, also for the function.")
     return problems
 
 
 def module_used_as(name: str) -> str:
-    """Return what the name of a further module is already used for, or "" if it is free."""
+    """Return what the name of an extra module is already used for, or "" if it is free."""
     return _used_as(name, frozenset())
 
 

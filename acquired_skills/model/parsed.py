@@ -1,4 +1,4 @@
-"""`ParsedProposal`: a proposal whose sources are parsed, once, for every stage of its admission."""
+"""`ParsedProposal`: a proposal with its sources, parsed once for all stages of its admission."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -9,18 +9,18 @@ from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.script_block import ScriptBlock, read_script_block
 
 _ATTEMPTS = 20
-_MAX_NESTING = 100  # levels of a syntax tree; `ast.unparse` and `copy.deepcopy` reach Python's limit at about 160
+_MAX_NESTING = 100  # levels of a syntax tree; `ast.unparse` and `copy.deepcopy` exceed Python's limit at about 160
 
 
 def parse_source(source: str | bytes) -> ast.Module:
     """Parse a module.
 
-    In CPython 3.11 threads that parse at the same time may disturb each other (python/cpython#106905), which shows as a
-    SystemError. The source is then parsed again.
+    In CPython 3.11, threads that parse at the same time may cause a SystemError (python/cpython#106905). The source is
+    then parsed again.
 
     Raises:
-        SyntaxError: The source is not Python.
-        ValueError: The source holds null bytes.
+        SyntaxError: The source is not valid Python.
+        ValueError: The source contains null bytes.
         RecursionError: The source is nested too deeply.
     """
     for _ in range(_ATTEMPTS - 1):
@@ -41,7 +41,7 @@ def too_deep(tree: ast.Module) -> str:
     line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), None)
     where = f"Line {line} is nested" if line else "It is nested"
     return (
-        f"{where} more than {_MAX_NESTING} levels deep, as in a long chain of `+` or `elif`: split it up, or use a "
+        f"{where} more than {_MAX_NESTING} levels deep, as in a long chain of `+` or `elif`. Split it up, or use a "
         "loop or a table."
     )
 
@@ -51,7 +51,7 @@ class ParsedSource:
     """A Python source and its syntax tree.
 
     Attributes:
-        imports: Top-level modules that it imports anywhere.
+        imports: The top-level modules that it imports, also inside functions.
         nodes: Every node of the tree, in the order of `ast.walk`.
     """
 
@@ -62,7 +62,11 @@ class ParsedSource:
 
     @classmethod
     def parse(cls, text: str) -> "ParsedSource":
-        """Parse a source. Raises the same exceptions as `parse_source`."""
+        """Parse a source.
+
+        Raises:
+            SyntaxError, ValueError, RecursionError: As in `parse_source`.
+        """
         tree = parse_source(text)
         nodes = tuple(ast.walk(tree))
         return cls(text, tree, nodes, frozenset(_imported(nodes)))
@@ -88,12 +92,12 @@ class ParsedProposal:
 
     @property
     def nodes(self) -> Iterator[ast.AST]:
-        """Every node of the code and of its further modules."""
+        """Every node of the code and of its extra modules."""
         return chain(self.code.nodes, *(each.nodes for each in self.modules.values()))
 
     @property
     def imports(self) -> frozenset[str]:
-        """The top-level modules that the code and its further modules import."""
+        """The top-level modules that the code and its extra modules import."""
         return self.code.imports.union(*(each.imports for each in self.modules.values()))
 
     @classmethod
@@ -101,7 +105,7 @@ class ParsedProposal:
         """Parse a proposal.
 
         Raises:
-            SyntaxError: The code, a further module, the tests or the reference are not Python.
+            SyntaxError: The code, an extra module, the tests or the reference is not valid Python.
             BlockError: The script block of the code is invalid.
         """
         code, tests = ParsedSource.parse(proposal.code), ParsedSource.parse(proposal.tests)

@@ -13,17 +13,17 @@ RESULT, RAISES, UNSPECIFIED = "result", "raises", "unspecified"
 CHECKS: Mapping[str, str] = {
     RESULT: "the exact result",
     RAISES: "the type of the exception, such as ValueError",
-    "one_of": "a list with all results that would be right",
+    "one_of": "a list of all acceptable results",
     "close_to": "a number that the result differs from by at most 0.1 %",
-    "between": "a list of the smallest and the largest result that would be right",
+    "between": "a list of the smallest and the largest acceptable result",
     "length": "the length of the result",
     "contains": "an item, key or part of the result",
     "sorted": "true: the items are in ascending order",
     "permutation_of": "a list of the same items in any order",
-    UNSPECIFIED: "true: the skill is not meant for these arguments, so any result will do",
+    UNSPECIFIED: "true: the skill is not meant for these arguments, so any result is acceptable",
 }
 MOST_PREDICTIONS = 100
-MOST_CHARS = 20_000  # characters of one prediction as JSON
+MOST_CHARS = 20_000  # maximum number of characters of one prediction as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Prediction:
 
     Attributes:
         arguments: The arguments of the call by name, as JSON.
-        checks: The checks that the result must pass, as operands by the name of the check in `CHECKS`.
+        checks: The checks that the result must pass: the operand of each, by the check's name in `CHECKS`.
     """
 
     arguments: Mapping[str, Any]
@@ -40,14 +40,14 @@ class Prediction:
 
     @classmethod
     def parse(cls, found: Any) -> "Prediction":
-        """Return the prediction in a JSON object such as ``{"arguments": {"n": 4}, "result": "IV"}``.
+        """Parse a prediction from a JSON object such as ``{"arguments": {"n": 4}, "result": "IV"}``.
 
         Raises:
             ValueError: It is not a prediction. The message says what to change.
         """
         arguments = found.get("arguments") if isinstance(found, Mapping) else None
         if not isinstance(arguments, Mapping):
-            raise ValueError(f"{_short(found)} needs `arguments`, an object with the arguments by name.")  # noqa: TRY004 -- one type for any fault
+            raise ValueError(f"{_short(found)} has no `arguments`. Add an object with the arguments by name.")  # noqa: TRY004 -- one type for any fault
         checks = {name: operand for name, operand in found.items() if name != "arguments"}
         unknown = sorted(str(name) for name in checks if name not in CHECKS)
         if unknown:
@@ -59,17 +59,21 @@ class Prediction:
                 raise ValueError(f"`{name}` in {_short(found)} must be {CHECKS[name]}.")
         try:
             if len(json.dumps(found)) > MOST_CHARS:
-                raise ValueError(f"{_short(found)} is too long: at most {MOST_CHARS} characters.")
+                raise ValueError(f"{_short(found)} is too long: use at most {MOST_CHARS:,} characters.")
         except (TypeError, RecursionError):
-            raise ValueError("A prediction is not JSON.") from None
+            raise ValueError(f"{_short(found)} cannot be represented as JSON. Use only JSON values.") from None
         return cls(dict(arguments), checks)
 
 
 def parse_predictions(found: Iterable[Any]) -> tuple[Prediction, ...]:
-    """Return the predictions in a list of JSON objects. Raises ValueError if one is invalid, or there are too many."""
+    """Parse predictions from JSON objects.
+
+    Raises:
+        ValueError: A prediction is invalid, or there are too many.
+    """
     predictions = tuple(map(Prediction.parse, found))
     if len(predictions) > MOST_PREDICTIONS:
-        raise ValueError(f"There are {len(predictions)} predictions, and at most {MOST_PREDICTIONS} are compared.")
+        raise ValueError(f"There are {len(predictions)} predictions: send at most {MOST_PREDICTIONS}.")
     return predictions
 
 

@@ -25,5 +25,5 @@ class SkillProgram:
 
 
 def encoded(files: Mapping[str, str]) -> dict[str, bytes]:
-    """Return text files by path as bytes."""
+    """Encode the texts of files, by path, as UTF-8."""
     return {path: text.encode() for path, text in files.items()}

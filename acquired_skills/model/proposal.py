@@ -1,4 +1,4 @@
-"""Proposals of skills, and the refusal of one."""
+"""`Proposal`: a proposed skill, and `SkillRefused`: the reasons why it was not admitted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,11 +44,11 @@ class Proposal:
             (`acquired_skills.model.script_block`).
         tests: A pytest module that imports the function by that name.
         examples: Requests, in users' words, that the skill should answer; retrieval uses them.
-        breaking: Whether a new version need not pass the tests of the previous version.
-        timeout_s: Wall time that one call of the skill may take, in seconds.
-        provenance: Who proposes it and how (`acquired_skills.model.provenance`). It is stored with the skill, but not
-            otherwise used.
-        expected: The author's predictions of results. Those that agree with what the code gives count as tests.
+        breaking: Whether the new version may fail the tests of the previous version.
+        timeout_s: The time limit of one call of the skill, in seconds of wall time.
+        provenance: Who proposes it and how (`acquired_skills.model.provenance`). It is stored with the skill, but has
+            no effect on admission.
+        expected: The author's predictions of results. Those that agree with the results of the code count as tests.
         language: The language of the code. Tests of Node and Bash skills are cases
             (`acquired_skills.proof.programs.program_cases`).
         files: Extra files: modules that the code imports, and data that it reads, by path relative to the code.
@@ -75,7 +75,8 @@ class ProposalProblem:
     """One problem of a proposal.
 
     Attributes:
-        text: Tells the author what is wrong and what to change.
+        part: The part of the proposal that has to be changed, or the stage of admission that failed.
+        text: What is wrong and what to change, for the author.
     """
 
     part: Part
@@ -86,10 +87,10 @@ class SkillRefused(Exception):
     """A proposal was not admitted.
 
     Attributes:
-        problems: Everything that was found, at least one problem.
-        questions: The calls whose results the author is asked to predict in `Proposal.expected`. They are also part of
-            the problems' texts.
-        disputed: The predictions that differ from what the code gives.
+        problems: All problems that were found; at least one.
+        questions: The calls whose results the author is asked to predict in `Proposal.expected`. The texts of the
+            problems contain them, too.
+        disputed: The predictions that differ from the results of the code.
     """
 
     def __init__(

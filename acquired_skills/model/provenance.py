@@ -1,9 +1,10 @@
 """Where a skill comes from: who proposed it, with which tool, and in which call (SKILL-17).
 
-Provenance is a flat table of strings that is stored with the skill, so every reader of the format can read it. The
-keys: `by` (the tool or command), `user`, `agent`, `call` (its id, as in the audit), `approved` and `approved_by` (what
-a person allowed, and who), `imported` (from which file, with its SHA-256), `drafted_from` (the script of which
-instructions, with its SHA-256, and whether the function was changed), `rolled_back` (to which version, by whom).
+Provenance is a flat table of strings that is stored with the skill, so every reader of the format can read it. Its keys
+are `by` (the tool or command), `user`, `agent`, `call` (the id of the call in the audit), `approved` and `approved_by`
+(what a person allowed, and who that person is), `imported` (the imported file, with its SHA-256), `drafted_from` (the
+script and its instructions, with its SHA-256, and whether the function was changed), and `rolled_back` (the version,
+and who rolled back to it).
 """
 
 import getpass
@@ -23,7 +24,7 @@ def of_person(by: str) -> dict[str, str]:
     """Return the provenance of the command `by`, run by the current system user."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError, ImportError):  # the system knows no user with this id
+    except (OSError, KeyError, ImportError):  # this user id has no name on the system
         user = "unknown"
     return _bounded({"by": by, "user": user})
 

@@ -25,11 +25,11 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from sandbox.contract import Destination, SandboxError
 from sandbox.egress.rules import checked
 
-MAX_CHARS = 4096  # characters of one block; tomllib takes half a minute for 64 KiB of dotted keys
+MAX_CHARS = 4096  # largest number of characters of a block; tomllib takes half a minute for 64 KiB of dotted keys
 _OPEN, _CLOSE = re.compile(r"# /// ([a-zA-Z0-9-]+)"), "# ///"
 _EXAMPLE = (
-    "It looks like this, each on a line of its own: `# /// script`, `# dependencies = ['six>=1.16']`, "
-    "`# [tool.knackbox]`, `# destinations = ['api.example.com:443']`, `# ///`."
+    "Write it in lines such as these: `# /// script`, `# dependencies = ['six>=1.16']`, `# [tool.knackbox]`, "
+    "`# destinations = ['api.example.com:443']`, `# ///`."
 )
 
 
@@ -51,13 +51,17 @@ class ScriptBlock:
 
 
 def read_script_block(source: str) -> ScriptBlock:
-    """Read the script block of a source; the result is empty if there is none. Raises BlockError."""
+    """Read the script block of a source. The result is empty if there is none.
+
+    Raises:
+        BlockError: The block is invalid, or there is more than one.
+    """
     text = _block(source)
     if text is None:
         return ScriptBlock()
     try:
         block = tomllib.loads(text)
-    except (ValueError, RecursionError) as problem:  # a plain ValueError: numbers with thousands of digits
+    except (ValueError, RecursionError) as problem:  # tomllib raises ValueError for numbers with thousands of digits
         raise BlockError(f"The PEP 723 block is not TOML: {problem}. {_EXAMPLE}") from None
     _check_python(block.get("requires-python"))
     dependencies = _strings(block.get("dependencies", []), "dependencies")
@@ -78,20 +82,20 @@ def script_block_text(source: str) -> str:
 
 
 def _block(source: str) -> str | None:
-    """Return the TOML between the markers of the only `script` block."""
+    """Return the TOML text of the `script` block; None if there is no such block."""
     found = [text for kind, text in _blocks(source) if kind == "script"]
     if len(found) > 1:
-        raise BlockError("There is more than one PEP 723 block: keep one.")
+        raise BlockError("There is more than one PEP 723 block: keep only one.")
     if found and len(found[0]) > MAX_CHARS:
-        raise BlockError(f"The PEP 723 block has {len(found[0]):,} characters: keep it to {MAX_CHARS:,}.")
+        raise BlockError(f"The PEP 723 block has {len(found[0]):,} characters: use at most {MAX_CHARS:,}.")
     return found[0] if found else None
 
 
 def _blocks(source: str) -> Iterator[tuple[str, str]]:
     """Yield (type, content) of every block that the regular expression of PEP 723 matches, in linear time.
 
-    The expression itself takes seconds for 64 KiB of opening markers that are never closed. It matches a block within
-    one run of comment lines, up to the last closing marker of the run, with at least one line.
+    The expression itself takes seconds for 64 KiB of opening markers that are never closed. It matches a block of at
+    least one line within consecutive comment lines, up to the last closing marker in these lines.
     """
     run: list[str] = []
     for line in (*source.split("\n"), ""):
@@ -116,7 +120,7 @@ def _strings(found: Any, name: str) -> tuple[str, ...]:
 
 
 def _check_requirement(text: str) -> None:
-    """Check the syntax only. `sandbox.environments.requirements` decides what may be installed."""
+    """Check the syntax of a requirement. `sandbox.environments.requirements` decides what may be installed."""
     try:
         Requirement(text)
     except (InvalidRequirement, RecursionError):
@@ -137,7 +141,7 @@ def _check_python(wanted: Any) -> None:
             f"`requires-python` {str(wanted)[:100]!r} is not a version specifier: write one such as '>=3.11'."
         ) from None
     if not fits:
-        raise BlockError(f"It requires Python {wanted}, but boxes here run {have}: make it work with that version.")
+        raise BlockError(f"The code requires Python {wanted}, but boxes run {have}: make it work with that version.")
 
 
 def _destinations(tool: Any) -> tuple[Destination, ...]:
@@ -145,7 +149,7 @@ def _destinations(tool: Any) -> tuple[Destination, ...]:
     if not isinstance(ours, dict):
         raise BlockError(f"`[tool.knackbox]` in the PEP 723 block is not a table. {_EXAMPLE}")
     if unknown := sorted(ours.keys() - {"destinations"}):
-        raise BlockError(f"`[tool.knackbox]` has `{unknown[0][:80]}`, which is not known: it takes `destinations`.")
+        raise BlockError(f"`[tool.knackbox]` has the unknown key `{unknown[0][:80]}`: use only `destinations`.")
     texts = _strings(ours.get("destinations", []), "destinations")
     try:
         return checked(Destination.parse(text) for text in texts)

@@ -41,7 +41,7 @@ class SkillUnsignable(SkillError):
 
 
 class SkillState(StrEnum):
-    """The state of a skill. Skills in probation and active skills are listed; the others are kept but not offered."""
+    """The state of a skill. Only skills on probation and active skills are offered; the others are kept."""
 
     PROBATION = "probation"
     ACTIVE = "active"
@@ -54,8 +54,10 @@ class SkillState(StrEnum):
 
 
 class SkillKind(StrEnum):
-    """The kind of a skill's program: a Python function, a Node function or a Bash script, which run in a box, or a
-    pipeline of tool calls.
+    """The kind of a skill's program.
+
+    A Python function, a Node function or a Bash script runs in a box. The program of a composed skill is a pipeline of
+    tool calls.
     """
 
     CODE = "code"
@@ -89,21 +91,21 @@ class Skill:
 
     Attributes:
         parameters: JSON Schema of the arguments.
-        plain: Whether arguments and value are plain JSON and need no conversion.
+        plain: Whether the arguments and the result are plain JSON and need no conversion.
         imports: Top-level modules that the code imports.
-        created: UTC, ISO 8601.
-        tests: How many tests the skill was proved by.
+        created: The time of creation in UTC, ISO 8601.
+        tests: The number of tests that proved the skill.
         dependencies, destinations: The packages and destinations that its code declares; destinations are canonical
             `host:port`.
         environment: The requirements of the environment in which it was proved and runs.
-        timeout_s: Wall time that one call may take, in seconds.
-        admission: The admission report, which consists of counts.
+        timeout_s: The time limit of one call, in seconds of wall time.
+        admission: The admission report (`acquired_skills.proof.admission_report`).
         provenance: Who proposed it and how (`acquired_skills.model.provenance`).
         calls: Names of the tools that a composed skill calls, sorted.
         effects: The combined effects of those tools (`acquired_skills.model.effects`); empty for code.
-        returns: JSON Schema of the value; None when unknown.
-        inferred: Hints for the parameters that have none in the code (`acquired_skills.in_box.inferred_hints`).
-        extra: SHA-256 of its extra files, by path relative to its program.
+        returns: JSON Schema of the result; None if it is unknown.
+        inferred: Inferred hints of the parameters without one in the code (`acquired_skills.in_box.inferred_hints`).
+        extra: The SHA-256 of each extra file, by path relative to the program.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Checks the input and output schemas of a skill, and values against the output schema.
+"""Validates the input and output schemas of a skill, and results against the output schema.
 
 Schemas come from a box or a file, and an annotation may be wrong, so no schema is trusted.
 """
@@ -29,7 +29,7 @@ def why_unusable_input(parameters: Mapping[str, Any]) -> str:
 
 
 def why_unusable_output(schema: Mapping[str, Any]) -> str:
-    """Return why values cannot be validated against this schema, as the end of a sentence, or "" if they can."""
+    """Return why results cannot be validated against this schema, or "" if they can. The text ends a sentence."""
     if problem := _why_invalid(schema):
         return problem
     if not _refers_to_definitions(schema):
@@ -44,7 +44,11 @@ def why_unusable_output(schema: Mapping[str, Any]) -> str:
 def usable_output_schema(
     schema: Mapping[str, Any] | None, calls: Iterable[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """Return the schema if it is usable and fits every value in `calls` (`RecordedCall`), else None."""
+    """Return an output schema if it is usable and every result of the calls fits it; otherwise None.
+
+    Args:
+        calls: Recorded calls (`acquired_skills.proof.facts.RecordedCall`).
+    """
     if schema is None or why_unusable_output(schema):
         return None
     if any("value" in call and misfit(call["value"], schema) for call in calls):
@@ -53,23 +57,24 @@ def usable_output_schema(
 
 
 def why_misfit(value: Any, schema: Mapping[str, Any]) -> str:
-    """Return how a value from the box differs from the schema, one line each; "" when it fits. Blocks.
+    """Return how a value from a box differs from the schema, with one line for each error; "" if it fits.
 
-    A value that is too large to be passed on is not checked.
+    A value that is too large to be passed on is not checked. This function blocks.
     """
     output, text, _ = render(value)
     return "" if output is None and text == TOO_LARGE else misfit(output, schema)
 
 
 def misfit_failure(name: str, wrong: str, remark: str = "") -> ToolFailure:
-    """Return the failure of a call whose value does not fit the schema.
+    """Return the failure of a call whose result does not fit the schema.
 
     Args:
-        wrong: The result of `why_misfit`.
+        wrong: The text that `why_misfit` returned.
+        remark: A sentence to add to the message.
     """
     text = (
-        f"The skill `{name}` ran, but what it returned does not fit its own return annotation:\n{wrong}\nPropose a "
-        "version with create_skill that returns what it declares, or declares what it returns."
+        f"The skill `{name}` ran, but its result does not fit its return annotation:\n{wrong}\nPropose a new version "
+        "with create_skill in which the result and the annotation agree."
     )
     return ToolFailure(
         f"{text}\n{remark}".strip(), failure_class=FailureClass.DIAGNOSTIC, reason="output_misfit", end="ok"
@@ -82,7 +87,7 @@ def _why_invalid(schema: Mapping[str, Any]) -> str:
     try:
         json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError):
-        return "it has a number or a string that JSON cannot represent"
+        return "it contains a number or a string that JSON cannot represent"
     return ""
 
 

@@ -1,8 +1,8 @@
-"""Reads the answers that people write in forms to questions about results (GATE-7).
+"""Parses the answers that people write in forms when they are asked about results (GATE-7).
 
 An answer is a result as JSON, as a Python literal or as plain text: ``"IV"``, ``(1, 2)`` and ``hello`` are accepted.
-The name of another check and its operand can take its place: ``raises ValueError``, ``between [1, 2]``,
-``unspecified``.
+Instead of a result, it can be the name of another check with its operand, such as ``raises ValueError``,
+``between [1, 2]`` or ``unspecified``.
 """
 
 import ast
@@ -13,21 +13,21 @@ from acquired_skills.model.prediction import CHECKS, MOST_CHARS, RAISES, RESULT,
 from engine.contract.strict_json import JsonError, read_json
 
 HOW = (
-    'The result, as in Python or JSON: 4, [1, 2], null. Quote a text that looks like something else: "4". Or: '
-    "raises ValueError, between [1, 2], close_to 0.5, length 3, or unspecified for a call that it is not meant for. "
-    "Leave it empty if you do not know."
+    'The result, written as in Python or JSON: 4, [1, 2], null. Quote a string that looks like another value: "4". You '
+    "can also write: raises ValueError, between [1, 2], close_to 0.5, length 3, or unspecified if the skill is not "
+    "meant for these arguments. Leave the field empty if you do not know."
 )
 
 
 def read_answer(text: str) -> dict[str, Any]:
-    """Return the checks of a prediction.
+    """Parse an answer and return the checks of a prediction.
 
     Raises:
-        ValueError: It is not an answer. The message says why.
+        ValueError: The text is not an answer. The message says why.
     """
     text = text.strip()
     if len(text) > MOST_CHARS:
-        raise ValueError(f"An answer may have {MOST_CHARS:,} characters, and this one has {len(text):,}.")
+        raise ValueError(f"This answer has {len(text):,} characters: use at most {MOST_CHARS:,}.")
     check, _, operand = text.partition(" ")
     if text == UNSPECIFIED:
         return _checked({UNSPECIFIED: True})
@@ -36,13 +36,16 @@ def read_answer(text: str) -> dict[str, Any]:
     if check in CHECKS and operand:
         try:
             return _checked({check: read_json(operand)})
-        except JsonError:  # a text that starts with such a word
+        except JsonError:  # plain text that begins with the name of a check
             pass
     return _checked({RESULT: read_value(text)})
 
 
 def read_value(text: str) -> Any:
-    """Return a value as plain JSON: JSON, a Python literal (tuples and sets become lists), or else the text itself."""
+    """Parse a value and return it as plain JSON.
+
+    The text is JSON or a Python literal, whose tuples and sets become lists. Any other text is returned as a string.
+    """
     try:
         return read_json(text)
     except JsonError:

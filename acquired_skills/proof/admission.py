@@ -1,8 +1,8 @@
 """Runs a proposal through every stage of admission, each in its own boxes (SKILL-1, SKILL-3 to SKILL-8).
 
-The stages are the rehearsal (skill and tests together, which can only count against the proposal), judging (each
-without the other, which counts for it), and the comparison with similar skills. All decisions are made here, outside
-the boxes.
+The stages are the rehearsal, which runs the skill together with its tests and can only count against the proposal;
+judging, which runs each without the other and can also count in its favour; and the comparison with similar skills. All
+decisions are made here, outside the boxes.
 """
 
 import asyncio
@@ -48,13 +48,15 @@ class Admission:
 
     Attributes:
         parameters: JSON Schema of the arguments.
-        plain: Whether arguments and value are plain JSON; otherwise they are converted in the box.
-        tests: How many tests there are.
+        plain: Whether the arguments and the result are plain JSON. If not, they are converted in the box.
+        tests: The number of tests.
         seconds: The wall time spent in boxes.
         declared: The script block of the code.
-        environment: The requirements of the environment it was proved in; empty without dependencies.
-        returns: JSON Schema of the value; None if the annotation gives none or a value in the tests does not fit it.
-        inferred: Hints for the parameters that have none in the code.
+        environment: The requirements of the environment in which it was proved; empty if it has no dependencies.
+        report: The report to store with the skill (`acquired_skills.proof.admission_report`).
+        returns: JSON Schema of the result; None if the return annotation gives none, or if a result in the tests does
+            not fit it.
+        inferred: Inferred type hints of the parameters that have none in the code.
     """
 
     parameters: Mapping[str, Any]
@@ -87,7 +89,7 @@ async def admit(
         neighbours: Skills that the proposal may duplicate, nearest first.
         disputed: Predictions of this author that differed from the results of the code in earlier proposals of the
             skill.
-        author: Whether somebody can answer questions. If not, they stay open, which the report says.
+        author: Whether there is an author who can answer questions. If not, the report says how many stay open.
 
     Raises:
         SkillRefused: The proposal was not admitted; the exception lists everything to change.
@@ -96,9 +98,9 @@ async def admit(
     effort = effort or Effort()
     parsed = with_docstring_examples(parsed)
     declared = parsed.block
-    if declared.destinations:  # mutants would send wrong requests to a real server, a hundred times
+    if declared.destinations:  # a hundred mutants would send wrong requests to a real server
         effort = replace(effort, threshold=0.0)
-    # In a thread, because the first job compiles the files of the box.
+    # In a thread, because making the first job compiles the files of the box.
     job = await asyncio.to_thread(_job, parsed, seed=seed, earlier_tests=earlier_tests, effort=effort)
     watch = _Watch()
     facts = await _rehearse(parsed, job, sandbox)
@@ -151,7 +153,9 @@ async def admit(
 
 
 async def calls_of_tests(parsed: ParsedProposal, sandbox: Sandbox, *, seed: int) -> list[dict[str, Any]]:
-    """Return the arguments, by name, of the calls that the tests make. Only calls that JSON represents are included.
+    """Return the arguments of the calls that the tests make, by parameter name.
+
+    Calls that JSON cannot represent are left out.
 
     Raises:
         SkillRefused: The tests do not pass.
@@ -172,8 +176,10 @@ async def calls_of_tests(parsed: ParsedProposal, sandbox: Sandbox, *, seed: int)
 async def _gather_evidence(
     parsed: ParsedProposal, variants: Variants, found: JudgedTests, facts: BoxFacts, disputed: Sequence[Prediction]
 ) -> Evidence:
-    """Compare the predictions with the code, count the mutants that tests and predictions kill, and choose questions if
-    that is not enough. Raises SandboxError if no box can run.
+    """Compare the predictions with the code, count the killed mutants, and choose questions if too few are killed.
+
+    Raises:
+        SandboxError: No box can run.
     """
     expected, runner = parsed.proposal.expected, variants.runner
     calls = JsonCalls(list(facts["schema"]["parameters"].get("properties", {})), found.calls)
@@ -195,20 +201,24 @@ async def _gather_evidence(
 
 
 async def _rehearse(parsed: ParsedProposal, job: Job, sandbox: Sandbox) -> BoxFacts:
-    """Return the facts reported by the box in which skill and tests run together. Raises SkillRefused if any of them
-    counts against admission.
+    """Run the skill together with its tests in a box, and return the facts that the box reports.
+
+    Raises:
+        SkillRefused: Some of the facts count against admission.
+        SandboxError: No box can run.
     """
     name = parsed.proposal.name
     try:
         outcome = await sandbox.run(job)
     except UnresolvedRequirements as error:
-        added = f"(For the proof {' and '.join(HARNESS_PACKAGES)} are added, as installed here.)"
+        added = f"(Admission adds {' and '.join(HARNESS_PACKAGES)}, in the versions that are installed here.)"
         text = f"{error} {added} Change `dependencies` in the PEP 723 block."
         raise SkillRefused(name, [ProposalProblem("dependencies", text)]) from error
     problems = with_clock_hint(parsed, list(rehearsal_problems(name, outcome)))
     refused = refused_connections(outcome.connections)
     if problems and refused:
-        problems.append(ProposalProblem("destinations", f"{refused} List what it needs in `destinations`."))
+        text = f"{refused} List the destinations that the code needs in `destinations` of the PEP 723 block."
+        problems.append(ProposalProblem("destinations", text))
     if problems:
         raise SkillRefused(name, problems)
     return facts_of(outcome.value)  # already validated above

@@ -33,13 +33,13 @@ def build_report(
     notes: Sequence[str] = (),
     reference: str = "",
 ) -> dict[str, Any]:
-    """Return the report.
+    """Return the report of an admission.
 
     Args:
-        compared: How many neighbours were compared.
-        seconds: The time of each stage.
-        earlier: Whether earlier tests ran too.
-        notes: Sentences that tell the author what could be improved.
+        compared: How many similar skills were compared.
+        seconds: The wall time of each stage, in seconds.
+        earlier: Whether the tests of the earlier version ran too.
+        notes: Sentences for the author about what could be improved.
         reference: The source of the reference; "" for none.
     """
     survived = sorted(
@@ -79,15 +79,19 @@ def build_report(
 
 
 def hint_notes(inferred: Mapping[str, str]) -> Iterator[str]:
-    """Yield notes about parameters without a type hint. `inferred` maps each to the hint that is used instead."""
+    """Yield notes about parameters without a type hint.
+
+    Args:
+        inferred: The hint that is used instead, by parameter.
+    """
     if some := [f"`{name}: {hint}`" for name, hint in inferred.items() if hint != ANY]:
         yield (
-            f"These parameters have no type hint in the code, and their types were inferred from the calls of the "
-            f"tests: {', '.join(some)}. Add hints if they may take other values."
+            f"These parameters have no type hint in the code, so their types were inferred from the calls of the "
+            f"tests: {', '.join(some)}. Add type hints if they may take other values."
         )
     if rest := [f"`{name}`" for name, hint in inferred.items() if hint == ANY]:
         has, its = ("has", "its schema accepts") if len(rest) == 1 else ("have", "their schemas accept")
-        yield f"{', '.join(rest)} {has} no type hint; {its} any value; add one for better checking."
+        yield f"{', '.join(rest)} {has} no type hint, so {its} any value. Add type hints to have arguments checked."
 
 
 def report_notes(kept: Mapping[str, Any]) -> list[str]:
@@ -130,27 +134,28 @@ def report_lines(kept: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {test} fails on {', '.join(map(str, kinds)) if isinstance(kinds, list) else kinds}"
     if _list(kept, "not_replayed"):
         impure = ", ".join(map(str, _list(kept, "not_replayed")))
-        yield f"  not judged, since they patch the skill or use its internals: {impure}"
+        yield f"  not judged, because they patch the skill or use its internals: {impure}"
     for name, text in (
-        ("green_runs", "green {} times, in random orders"),
+        ("green_runs", "runs in random orders in which all tests passed: {}"),
         ("replayed", "calls replayed without the tests: {}"),
-        ("predictions", "predictions of its author that the code fulfils: {}"),
-        ("compared", "similar skills compared, no duplicate: {}"),
+        ("predictions", "predictions of its author that agree with the code: {}"),
+        ("compared", "similar skills compared, none of them a duplicate: {}"),
     ):
         if _number(kept.get(name)):
             yield text.format(kept[name])
     if open_questions(kept):
-        yield f"questions without an answer, so it stays on probation: {open_questions(kept)}"
+        yield f"unanswered questions, so the skill stays on probation: {open_questions(kept)}"
     yield from _of_mutants(_dict(kept, "mutants"))
     yield from report_notes(kept)
     if reference := kept_reference(kept):
-        yield f"results in which its reference agrees: {_dict(kept, 'reference').get('agreed')}. The reference:"
+        agreed = _dict(kept, "reference").get("agreed")
+        yield f"results in which its reference agrees with the code: {agreed}. The reference:"
         yield from (f"  {line}" for line in reference.splitlines())
 
 
 def _of_mutants(mutants: Mapping[str, Any]) -> Iterator[str]:
     if _number(mutants.get("killed")):
-        yield f"mutants noticed: {mutants['killed']} of {mutants.get('met', mutants.get('made'))}"
+        yield f"mutants killed: {mutants['killed']} of {mutants.get('met', mutants.get('made'))}"
     for each in _list(mutants, "survived"):
         if isinstance(each, dict):
             where = f"line {each.get('line')}" + (f" of {each['file']}" if "file" in each else "")
@@ -162,18 +167,18 @@ def report_summary(kept: Mapping[str, Any]) -> str:
     mutants = _dict(kept, "mutants")
     parts = [f"{len(_list(kept, 'tests'))} tests"] if _list(kept, "tests") else []
     if _number(mutants.get("killed")) and mutants.get("met"):
-        parts.append(f"{mutants['killed']} of {mutants['met']} mutants noticed")
+        parts.append(f"{mutants['killed']} of {mutants['met']} mutants killed")
     if _number(kept.get("replayed")):
         parts.append(f"{kept['replayed']} calls replayed")
     if kept_reference(kept):
-        parts.append(f"{_dict(kept, 'reference').get('agreed')} results of a reference agree")
+        parts.append(f"{_dict(kept, 'reference').get('agreed')} results of a reference agree with the code")
     if open_questions(kept):
-        parts.append(f"{open_questions(kept)} questions without an answer, so it stays on probation")
+        parts.append(f"{open_questions(kept)} unanswered questions, so it stays on probation")
     return ", ".join(parts)
 
 
 def open_questions(kept: Mapping[str, Any]) -> int:
-    """Return how many questions about a skill nobody has answered, from its stored report."""
+    """Return the number of unanswered questions in a stored report."""
     found = kept.get("open_questions")
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 

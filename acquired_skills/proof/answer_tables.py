@@ -1,4 +1,4 @@
-"""Tables of answers on which the tests of a proposal run: those of the skill, stubs, wrong answers and mutants."""
+"""Tables of answers for the tests of a proposal: the answers of the skill, of stubs and of mutants, and wrong ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ STUBS: Mapping[str, Data] = {
     "sentinel": {"sentinel": True},
 }
 OWN, WRONG, CONSTANT, MUTANT = "skill", "kind", "constant", "mutant"
-CONSTANTS = 3  # answers that are tried as a constant answer to all calls
+CONSTANTS = 3  # how many of the skill's answers are each tried as a constant answer to all calls
 _FAILED = ("failed", "timeout", "exited")
 _UNDECIDED = ("unanswered", "reached")
 
 
 @dataclass(slots=True)
 class AnswerTable:
-    """One run of the tests on a table of answers.
+    """A table of answers, and the results of the tests that ran on it.
 
     Attributes:
         kind: The kind of a stub, or WRONG, CONSTANT, OWN or MUTANT.
@@ -43,7 +43,7 @@ class AnswerTable:
         return test in self.results and self.results[test]["outcome"] in _FAILED
 
     def undecided(self, test: str) -> bool:
-        """Return whether the test made a call without an answer, or used the skill other than by calling it."""
+        """Return whether the test made a call without an answer, or used the skill without calling it."""
         return test in self.results and self.results[test]["outcome"] in _UNDECIDED
 
     def unanswered(self) -> bool:
@@ -52,7 +52,7 @@ class AnswerTable:
 
 
 def tables_of(truth: Mapping[str, Data]) -> list[AnswerTable]:
-    """Return the tables of the skill's own, stubbed, wrong and constant answers.
+    """Return the tables with the skill's own answers, those of stubs, wrong answers and constant answers.
 
     Args:
         truth: The skill's answers, by the key of the call.
@@ -70,7 +70,7 @@ def tables_of(truth: Mapping[str, Data]) -> list[AnswerTable]:
 def tables_of_mutants(keys: Sequence[str], mutated: MutantAnswers) -> list[AnswerTable]:
     """Return one table for each group of mutants with the same answers.
 
-    A table without changes need not be run, because no test can distinguish it from the skill's own.
+    A table without changes need not be run, because no test can distinguish it from the table of the skill itself.
     """
     tables: dict[str, AnswerTable] = {}
     for number, changes in sorted(mutated.changes.items()):
@@ -81,6 +81,6 @@ def tables_of_mutants(keys: Sequence[str], mutated: MutantAnswers) -> list[Answe
 
 
 def always_raises(answers: Mapping[int, Data], truth: Sequence[Data]) -> bool:
-    """Return whether a mutant raises or ends wherever the skill returns a value."""
+    """Return whether a mutant raises an exception, or ends the process, wherever the skill returns a value."""
     values = sum("value" in answer for answer in truth)
     return 0 < values <= sum("value" not in answer for answer in answers.values())

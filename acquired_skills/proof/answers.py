@@ -12,20 +12,20 @@ from acquired_skills.model.proposal import ProposalProblem
 from sandbox.contract import Outcome
 
 _MAX_SHOWN = 160
-_ROUNDING = 1e-9  # relative difference of floats that no test should have to notice
+_ROUNDING = 1e-9  # relative difference of floats that tests need not detect
 
 Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedAnswers:
-    """The skill's answers to the same calls, made three times.
+    """The skill's answers to the same calls, which are made three times.
 
     Attributes:
-        forth: The answers when the calls are made in order.
+        forth: The answers of a process that makes the calls in order.
         again: The answers when the same process repeats the calls.
-        back: The answers of another process that makes the calls in reverse order.
-        seconds: The time that `forth` and `again` took together.
+        back: The answers of another process, which makes the calls in reverse order.
+        seconds: The time in seconds that `forth` and `again` took together.
     """
 
     forth: Sequence[Data]
@@ -35,7 +35,7 @@ class RepeatedAnswers:
 
 
 def nondeterministic_calls(found: RepeatedAnswers) -> frozenset[int]:
-    """Return the numbers of the calls to which the skill's answer varies."""
+    """Return the indices of the calls that the skill does not always answer in the same way."""
     return frozenset(
         number
         for number, first in enumerate(found.forth)
@@ -47,19 +47,20 @@ def nondeterministic_calls(found: RepeatedAnswers) -> frozenset[int]:
 def replay_problems(
     name: str, calls: Sequence[Data], found: RepeatedAnswers, recorded: Mapping[int, Data], varying: frozenset[int]
 ) -> Iterator[ProposalProblem]:
-    """Yield a problem for the first call that ends the process, or whose answer differs from the recorded one
-    (SKILL-7).
+    """Yield a problem for the first call that cannot be replayed without the tests (SKILL-7).
+
+    Such a call ends the process, or its answer differs from the one that was recorded with the tests.
 
     Args:
-        recorded: Answers recorded with the tests, by the number of the call.
-        varying: Numbers of nondeterministic calls.
+        recorded: Answers recorded with the tests, by the index of the call.
+        varying: Indices of nondeterministic calls.
     """
     for number, (call, first) in enumerate(zip(calls, found.forth, strict=True)):
         if "ended" in first:
             yield ProposalProblem(
                 "replay",
-                f"{format_call(name, call)} ends its process, or takes too long, when it is called without the tests: "
-                "return or raise instead.",
+                f"{format_call(name, call)} ends its process, or takes too long, when it is called without the tests. "
+                "Make it return a result or raise an exception, in less time.",
             )
             return
         with_tests = recorded.get(number)
@@ -68,7 +69,8 @@ def replay_problems(
         yield ProposalProblem(
             "replay",
             f"{format_call(name, call)} gives {format_answer(with_tests)} with its tests and {format_answer(first)} "
-            "without them, for the same call: results must not depend on the caller, our files, chance or time.",
+            "without them. Make the result depend on the arguments alone, not on the caller, the files of the tests, "
+            "chance or the time.",
         )
         return
 
@@ -84,7 +86,7 @@ def close_answer(one: Data, other: Data) -> bool:
 
 
 def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | None:
-    """Return the arguments by name, or None if plain JSON does not represent the call exactly."""
+    """Return the arguments of a call by name; None if plain JSON does not represent the call exactly."""
     if "files" in call or "clock" in call or len(call["arguments"]) > len(parameters):
         return None
     given = {**dict(zip(parameters, call["arguments"], strict=False)), **call["named"]}
@@ -95,7 +97,7 @@ def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | No
 
 
 def outcome_differs(outcome: Outcome, answer: Data) -> bool:
-    """Return whether the outcome of an agent's call differs from the answer, as far as JSON can show."""
+    """Return whether the outcome of an agent's call differs from an answer, when both are compared as JSON."""
     if "raised" in answer:
         return outcome.ok or (outcome.error is not None and outcome.error.type != _raised(answer))
     try:
@@ -106,10 +108,13 @@ def outcome_differs(outcome: Outcome, answer: Data) -> bool:
 
 
 def to_plain_json(value: Any, *, exact: bool = False) -> Any:
-    """Convert packed data to the JSON that agents exchange. Raises TypeError for a value without a JSON equivalent.
+    """Convert packed data to the JSON that agents exchange.
 
     Args:
         exact: Whether to reject values, such as tuples, that a JSON round trip would change.
+
+    Raises:
+        TypeError: The value has no JSON equivalent.
     """
     match value:
         case list():
@@ -171,8 +176,9 @@ def _unordered(value: Any) -> Any:
 
 
 def _ordered(value: Any) -> tuple[Any, str]:
-    """Return the value in a canonical order, with a sort key that is short, so that sorting deeply nested values is
-    cheap.
+    """Return the value in a canonical order, and its sort key.
+
+    The key is short, so that sorting deeply nested values is cheap.
     """
     if isinstance(value, list):
         items = sorted(map(_ordered, value), key=itemgetter(1))

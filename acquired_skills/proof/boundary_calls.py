@@ -1,7 +1,7 @@
 """Makes calls with boundary values: empty, zero, negative, one item, duplicates, ties and long values (GATE-1).
 
-Faults gather at the boundaries of the input domain (Myers, "The Art of Software Testing", 1979). The calls are made
-from those of the tests as data (`acquired_skills.in_box.packing`).
+Faults are most common at the boundaries of the input domain (Myers, "The Art of Software Testing", 1979). The calls are
+derived from those of the tests, and both are data (`acquired_skills.in_box.packing`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,7 @@ _LISTS = ("tuple", "set", "frozenset")
 
 
 def boundary_calls(calls: Sequence[Data], most: int) -> list[dict[str, Any]]:
-    """Return at most `most` new calls: each call of the tests with one argument, or all of them, replaced by boundary
-    values.
-    """
+    """Return at most `most` new calls: calls of the tests with boundary values for one argument or for all of them."""
     rows: list[list[dict[str, Any]]] = []
     for call in calls:
         places = argument_places(call)
@@ -39,7 +37,7 @@ def _all_with(call: Data, places: Sequence[Place], values: Sequence[Any]) -> dic
 
 
 def _values(value: Any) -> Iterator[Any]:  # noqa: C901 -- one branch per kind
-    """Yield the boundary values of the kind of a value."""
+    """Yield boundary values of the same kind as a value."""
     match value:
         case bool():
             yield not value

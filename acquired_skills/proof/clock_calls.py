@@ -1,7 +1,7 @@
 """Recognises skills that read the clock, and makes their calls at other times (GATE-6).
 
-A test fixes the clock with the fixture `clock`. A call then has the time as its ``clock``, and is always repeated at
-that time.
+A test fixes the clock with the fixture `clock`. The call is then recorded with that time, as its ``clock``, and is
+always repeated at the same time.
 """
 
 import ast
@@ -20,12 +20,12 @@ _ELAPSED = frozenset(("monotonic", "monotonic_ns", "perf_counter", "perf_counter
 _HINTED = ("green", "replay")
 _SHIFTS = (dt.timedelta(days=1), -dt.timedelta(days=1), dt.timedelta(hours=12), dt.timedelta(days=31))
 HINT = (
-    "The code reads the clock. A test can fix it for the proof: `def test_it(clock):` and "
-    '`clock("2026-03-01T09:30")` before the call, as often as needed. Agents\' calls then use the real time.'
+    "The code reads the clock, so its results vary. Fix the time in the tests: write `def test_it(clock):` and "
+    '`clock("2026-03-01T09:30")` before each call. Agents\' calls still use the real time.'
 )
 _ELAPSED_HINT = (
-    "The code measures elapsed time, which is never the same twice: leave it out of the result, or let the caller pass "
-    "the times."
+    "The code measures elapsed time, which differs in every run. Leave it out of the result, or let the caller pass "
+    "the times as arguments."
 )
 
 
@@ -47,7 +47,7 @@ def reads_clock(
 
 
 def with_clock_hint(parsed: ParsedProposal, problems: Sequence[ProposalProblem]) -> list[ProposalProblem]:
-    """Return the problems. If the time may be their cause, the last one of them says what to do."""
+    """Return the problems, with a hint added to the last one if reading the clock may be their cause."""
     found = list(problems)
     at = max((number for number, each in enumerate(found) if each.part in _HINTED), default=None)
     hints = []
@@ -63,7 +63,7 @@ def with_clock_hint(parsed: ParsedProposal, problems: Sequence[ProposalProblem])
 
 
 def clock_calls(calls: Sequence[Data], most: int) -> list[dict[str, object]]:
-    """Return at most `most` calls of the tests at other times: those of other calls, and times that are special."""
+    """Return at most `most` calls of the tests at other times: the times of other calls, and times at boundaries."""
     fixed = [call for call in calls if "clock" in call]
     times = list(dict.fromkeys(call["clock"] for call in fixed))
     rows = [
@@ -74,7 +74,7 @@ def clock_calls(calls: Sequence[Data], most: int) -> list[dict[str, object]]:
 
 
 def _others(text: str) -> Iterator[str]:
-    """Yield the bounds of the day, month and year of a time, and times near it. A text that is no time has none."""
+    """Yield the bounds of the day, month and year of a time, and times near it; nothing if the text is not a time."""
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Recognises command-line programs among proposals, and says which function they need (SKILL-2).
+"""Recognises command-line programs among proposals, and suggests the function to write instead (SKILL-2).
 
 A tool is called with named JSON values, so a skill is a function with typed parameters. A function derived from a
-program could only take a list of strings, and its schema would tell an agent nothing. So the signature that fits the
-program is suggested instead.
+program could only take a list of strings, and its schema would not help an agent to call it. So the author is told
+which signature fits the program.
 """
 
 import ast
@@ -16,7 +16,7 @@ _MANY = frozenset(("*", "+"))
 
 
 def command_line_advice(name: str, nodes: Sequence[ast.AST]) -> str:
-    """Return what to change in a command-line program without a function `name`; "" if the code is no such program.
+    """Return what to change in a command-line program without a function `name`; "" if the code is not such a program.
 
     Args:
         nodes: Every node of the code.
@@ -24,12 +24,12 @@ def command_line_advice(name: str, nodes: Sequence[ast.AST]) -> str:
     guarded = any(_is_guard(node) for node in nodes)
     if not (guarded or any(map(_reads_arguments, nodes))):
         return ""
-    outside = "" if guarded else " Nothing else may run when it is imported."
+    outside = "" if guarded else " No other code may run when the file is imported."
     signature = f"def {name}({', '.join(_parameters(nodes))}):"
     return (
-        f"It is a command-line program without a function `{name}`, and a tool is called with named values. Add "
-        f"`{signature}` with a docstring, which returns the result instead of printing it, and raises an exception "
-        f'instead of exiting. Call it under `if __name__ == "__main__":`.{outside} Let the tests call `{name}(...)`, '
+        f"The code is a command-line program without a function `{name}`, and a tool is called with named values. Add "
+        f"`{signature}` with a docstring. Return the result instead of printing it, and raise an exception instead of "
+        f'exiting. Call the function under `if __name__ == "__main__":`.{outside} Let the tests call `{name}(...)`, '
         "not the program."
     )
 
@@ -50,7 +50,7 @@ def _reads_arguments(node: ast.AST) -> bool:
 
 
 def _parameters(nodes: Sequence[ast.AST]) -> list[str]:
-    """Return the parameters for the arguments that the program declares, those without a default first."""
+    """Return parameters for the arguments that the program declares. Those without a default come first."""
     found: dict[str, tuple[str, str]] = {}
     for node in sorted((n for n in nodes if isinstance(n, ast.Call)), key=lambda call: (call.lineno, call.col_offset)):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
@@ -61,7 +61,7 @@ def _parameters(nodes: Sequence[ast.AST]) -> list[str]:
 
 
 def _parameter(call: ast.Call) -> Iterator[tuple[str, str, str]]:
-    """Yield name, hint and default for a call of `add_argument`."""
+    """Yield the name, the type hint and the default that a call of `add_argument` states."""
     options = {each.arg: each.value for each in call.keywords}
     names = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     chosen = _text(options.get("dest")) or next((each for each in names if each.startswith("--")), "".join(names[:1]))

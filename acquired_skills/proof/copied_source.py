@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from acquired_skills.model.parsed import ParsedSource
 
-MOST_ALIKE = 0.9  # share of the parts that two independent implementations may have in common
+MOST_ALIKE = 0.9  # largest share of their nodes that two independent implementations may have in common
 _MOST_PARTS = 4_000  # parts of a source that are compared one by one
-_LEAST_NODES = 12  # smaller functions, such as `return a + b`, may be the same by chance
+_LEAST_NODES = 12  # nodes; smaller functions, such as `return a + b`, may be the same by chance
 _BUILTIN = frozenset(vars(builtins))
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE}
@@ -82,7 +82,7 @@ def _without_pass(node: ast.AST) -> ast.AST:
 
 
 def _rename(tree: ast.AST) -> None:
-    """Give every name that is not of Python a number, in the order in which the names occur."""
+    """Replace every name, except those that Python defines, by a number in the order of first use."""
     numbers: dict[str, str] = {}
 
     def number(name: str) -> str:
@@ -120,7 +120,7 @@ def _dump_of_function(function: _Function) -> str:
 
 
 def _parts(tree: ast.AST) -> Iterator[str]:
-    """Yield a text for every node: its kind, and its name or value."""
+    """Yield the kind of every node, with its name or value, as text."""
     for node in _in_order(tree):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name):

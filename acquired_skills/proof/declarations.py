@@ -1,7 +1,7 @@
-"""Extracts from a skill's file the declarations that its tests may import besides the function (SKILL-7).
+"""Extracts the declarations in a skill's file that its tests may import besides the function (SKILL-7).
 
-The tests are judged without the skill's code. Constants, classes and exception types are rewritten from the syntax tree
-and passed to the tests without their code (`acquired_skills.proof.declared_classes`).
+The tests are judged without the skill's code. They get the constants, classes and exception types of the file, which
+are rewritten from the syntax tree without the code of their methods (`acquired_skills.proof.declared_classes`).
 """
 
 import ast
@@ -74,7 +74,7 @@ def _makes_class(node: ast.expr) -> bool:
 
 
 def _postpone_annotations(node: ast.stmt) -> None:
-    """Make the annotations of a class strings, as the import of `annotations` from `__future__` does."""
+    """Turn the annotations of a class into strings, as `from __future__ import annotations` does."""
     for each in ast.walk(node):
         if isinstance(each, ast.AnnAssign) and not isinstance(each.annotation, ast.Constant):
             each.annotation = ast.Constant(ast.unparse(each.annotation))

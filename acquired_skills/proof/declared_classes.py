@@ -1,8 +1,8 @@
 """Rewrites a class of a skill for the box in which the tests are judged without the skill's code (SKILL-7).
 
 The class keeps its fields. It keeps `__init__` and `__post_init__` only if they do nothing but set attributes from
-their parameters, because their code would run beside the tests. Two instances are equal if all their fields are,
-whatever the `__eq__` of the class says. Using any other method counts as using the skill's code.
+their parameters, because their code runs in the same process as the tests. Two instances are equal if all their fields
+are equal; the class's own `__eq__` is not used. A call of any other method counts as a use of the skill's code.
 
 The helpers with names such as `__unavailable__` come from `acquired_skills.in_box.fake_skill`.
 """
@@ -19,7 +19,7 @@ _OTHER_BASES = frozenset(("ABC", "Generic", "object"))
 _MARKS = frozenset(("dataclass", "final", "total_ordering"))
 _METHOD_MARKS = frozenset(("abstractmethod", "cached_property", "classmethod", "override", "property", "staticmethod"))
 _VALUES = frozenset(("cached_property", "property"))
-# Methods that decide how attributes are set and found. A class that has one is not rewritten.
+# Methods that change how attributes are set and found. A class that defines one of them is not rewritten.
 _HOOKS = frozenset(
     ("__class__", "__class_getitem__", "__delattr__", "__dict__", "__getattr__", "__getattribute__", "__new__",
      "__init_subclass__", "__set_name__", "__setattr__", "_generate_next_value_", "_missing_")
@@ -44,10 +44,10 @@ _SAFE_NODES = (
 
 
 def rewritten_class(node: ast.ClassDef, known: AbstractSet[str]) -> ast.ClassDef | None:
-    """Return the class as the tests get it, or None if it cannot be rewritten.
+    """Return a class without the code of its methods, for the tests; None if it cannot be rewritten.
 
     Args:
-        known: Names of the classes defined above it.
+        known: Names of the classes that are defined above it.
     """
     marks = [_last_name(each) for each in node.decorator_list]
     bases = [_last_name(base) for base in node.bases]
@@ -81,7 +81,7 @@ def rewritten_class(node: ast.ClassDef, known: AbstractSet[str]) -> ast.ClassDef
 
 
 def is_quiet(node: ast.AST) -> bool:
-    """Return whether the only calls in a node are those that define fields, so that none of the skill's code runs."""
+    """Return whether all calls in a node only define fields, so that evaluating it runs none of the skill's code."""
     for each in ast.walk(node):
         match each:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _FIELD_CALLS:
@@ -187,7 +187,7 @@ def _is_target(node: ast.expr, own: str) -> bool:
 
 
 def _is_safe(node: ast.AST, names: AbstractSet[str], known: AbstractSet[str]) -> bool:
-    """Return whether an expression only combines values, with well-known functions and classes of the skill."""
+    """Return whether an expression only combines values, using known safe functions and the skill's classes."""
     for each in ast.walk(node):
         if not isinstance(each, _SAFE_NODES):
             return False

@@ -5,8 +5,8 @@ An example states a result in the syntax of doctest::
     >>> roman_numeral(4)
     'IV'
 
-An example is a statement by the author, so it counts like any other test. Examples are read as text and run only in
-boxes.
+The author of the skill wrote these results, so an example counts like any other test. Examples are read as text and run
+only in boxes.
 """
 
 import ast
@@ -25,17 +25,18 @@ MOST_CHARS = 500  # characters of one example
 EXAMPLE_PREFIX = "test_docstring_example"
 _WRAPPERS = frozenset(("sorted", "list", "tuple", "set", "dict", "round", "print", "str", "repr"))
 _ANY = frozenset(("Exception", "BaseException"))
-_VARYING = frozenset(("random", "secrets", "uuid", "time"))  # modules whose results no example can state
+_VARYING = frozenset(("random", "secrets", "uuid", "time"))  # modules whose results vary, so no example can state them
 _OUTSIDE = frozenset(("open", "Path", "read_text", "read_bytes", "write_text", "listdir", "print", "input"))
-_WRITTEN = ("datetime.", "Decimal(", "Fraction(", "UUID(")  # values that are compared by what `repr` writes
+_WRITTEN = ("datetime.", "Decimal(", "Fraction(", "UUID(")  # values that are compared by their `repr`
 _SKIPPED = (doctest.SKIP, doctest.ELLIPSIS)
 
 
 def with_docstring_examples(parsed: ParsedProposal) -> ParsedProposal:
     """Return the proposal with its docstring's examples added to its tests.
 
-    Examples that may fail for reasons other than a wrong result are left out: those of code that uses files, prints,
-    connects to destinations, reads the clock or depends on chance, and those that use other names of its module.
+    Examples that may fail for reasons other than a wrong result are left out. These are all examples of code that uses
+    files, prints, connects to destinations, reads the clock or depends on chance, and examples that use other names of
+    the code than the skill's.
     """
     name = parsed.proposal.name
     if (
@@ -92,10 +93,10 @@ def _cases(name: str, docstring: str, available: AbstractSet[str]) -> Iterator[s
 
 
 def _imports(node: ast.Import | ast.ImportFrom, name: str, available: AbstractSet[str]) -> Iterator[str]:
-    """Yield the import without names that it cannot give here.
+    """Yield an import of an example, without the names that cannot be imported in the box.
 
-    An example often imports the function from the package that it was published in. It means the skill, and that
-    package need not be installed.
+    An example often imports the function from the package in which it was published. Here that function is the skill,
+    and the package may not be installed.
     """
     if isinstance(node, ast.ImportFrom):
         left = [each for each in node.names if (each.asname or each.name) != name]
@@ -108,7 +109,7 @@ def _imports(node: ast.Import | ast.ImportFrom, name: str, available: AbstractSe
 
 
 def _is_result(node: ast.expr, name: str) -> bool:
-    """Return whether an expression is a call of the skill, or such a call inside conversions."""
+    """Return whether an expression is a call of the skill, possibly inside conversions such as `sorted(...)`."""
     match node:
         case ast.Call(func=ast.Name(id=called)) if called == name:
             return all(inner is node or not _calls(inner, name) for inner in ast.walk(node))
@@ -122,7 +123,7 @@ def _calls(node: ast.AST, name: str) -> bool:
 
 
 def _check(source: str, node: ast.expr, example: doctest.Example) -> Sequence[str]:
-    """Return the lines that check the result. The list is empty if it cannot be checked."""
+    """Return the lines of code that check the result of an example; empty if the result cannot be checked."""
     if example.exc_msg is not None:
         raised = example.exc_msg.partition(":")[0].strip()
         kind = getattr(builtins, raised, None)

@@ -1,8 +1,8 @@
 """Detects duplicate skills (SKILL-8).
 
-The calls that the new skill's tests made were recorded in a box. Each neighbour gets the arguments of these calls in
-its own fresh box and never sees the expected answers, which are compared here. So a neighbour's code can only misreport
-its own answers, and to block another skill it would have to give the right answers, which makes it a duplicate.
+The calls of the new skill's tests were recorded in a box. Each neighbour, a similar skill, gets the arguments of these
+calls in its own fresh box. It never sees the expected answers, which are compared here. So its code can only misreport
+its own answers. To block the new skill, it would have to give the right ones, and then it is a duplicate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.proposal import ProposalProblem
 from sandbox.contract import Call, Job, Limits, Sandbox
 
-LEAST_CALLS = 3  # recorded calls needed for a comparison; fewer are enough only if the tests made no others
+LEAST_CALLS = 3  # recorded calls needed for a comparison; fewer are enough if they are all calls of the tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Neighbour:
     Attributes:
         imports: Top-level modules that it imports.
         plain: Whether it takes and returns plain JSON.
-        inferred: The inferred hints of its parameters.
+        inferred: The inferred type hints of its parameters.
     """
 
     name: str
@@ -41,7 +41,7 @@ class DuplicateCheck:
 
     Attributes:
         duplicate: The name of the first neighbour that gave the same answers; "" if there is none.
-        neighbours: How many neighbours were asked.
+        neighbours: How many neighbours were called.
         calls: How many calls were made to each neighbour.
     """
 
@@ -54,7 +54,7 @@ class DuplicateCheck:
         return ProposalProblem(
             "duplicate",
             f"The skill `{self.duplicate}` already returns the same results for all calls of these tests ({self.calls} "
-            "different calls): call that one. If yours does something else, add a test that shows the difference.",
+            "different calls). Call that skill. If yours does something else, add a test that shows the difference.",
         )
 
 
@@ -65,11 +65,11 @@ async def find_duplicate(
     sandbox: Sandbox,
     seconds: float,
 ) -> DuplicateCheck:
-    """Ask the neighbours, nearest first, until one answers every call as the new skill did.
+    """Make the calls to the neighbours, nearest first, until one answers every call as the new skill did.
 
     Args:
         calls: Recorded calls (`acquired_skills.proof.facts.RecordedCall`).
-        unrecorded: How many more calls the tests made.
+        unrecorded: How many further calls the tests made that were not recorded.
         seconds: The time limit for all neighbours, which is divided equally among them.
 
     Raises:
@@ -86,9 +86,7 @@ async def find_duplicate(
 async def _answers_alike(
     neighbour: Neighbour, calls: Sequence[Mapping[str, Any]], sandbox: Sandbox, seconds: float
 ) -> bool:
-    """Return whether a neighbour gives the same answers. Any failure in its box, and any malformed output, counts as
-    no.
-    """
+    """Return whether a neighbour gives the same answers. If its box fails or its output is malformed, it does not."""
     arguments = [{"positional": each["positional"], "named": each["named"]} for each in calls]
     given = {
         "name": neighbour.name,

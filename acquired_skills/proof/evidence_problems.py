@@ -1,4 +1,4 @@
-"""Writes the questions to the author of a proposal, and what else its evidence lacks (GATE-1, GATE-2)."""
+"""Describes what the evidence for a proposal lacks, with the questions to its author (GATE-1, GATE-2)."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ def evidence_problems(
 
     Args:
         mutants: All mutants that were made, in the order of their numbers.
-        effort: States which share of them must be killed.
+        effort: The limits of the admission, with the share of the mutants that must be killed.
     """
     if found.compared is not None:
         yield from _of_predictions(name, found, predictions)
@@ -35,15 +35,15 @@ def evidence_problems(
     if found.met and found.killed / found.met >= effort.enough:
         share = f"The tests and agreed predictions state the results of fewer than {effort.calls} different calls."
     if found.constant:
-        share += f" They would all pass if it always returned {found.constant}."
+        share += f" They would all pass if the function always returned {found.constant}."
     if asked:
         lines = "\n".join(_template(each) for each in asked)
         yield ProposalProblem(
             "expected",
-            f"{share} Work out from the description, not by running the code, what these calls return. Then call again "
-            f"with the answers in `expected`, together with those that you sent before:\n{lines}\n"
-            f"Where the exact result is hard to state, use {_OTHERS} in place of `result`. A second, independent "
-            "implementation in `reference` can answer instead.",
+            f"{share} Work out from the description, not by running the code, what these calls return. Then send the "
+            f"proposal again, with these answers and those that you sent before in `expected`:\n{lines}\n"
+            f"Where the exact result is hard to state, use {_OTHERS} in place of `result`. Instead of answering, you "
+            "can send a second, independent implementation in `reference`.",
         )
     elif not found.questions:
         left = sorted(
@@ -74,20 +74,20 @@ def _of_predictions(name: str, found: Evidence, predictions: Sequence[Prediction
     if len(compared.unspecified) > MOST_UNSPECIFIED:
         yield ProposalProblem(
             "expected",
-            f"`unspecified` is said of {len(compared.unspecified)} calls, and {MOST_UNSPECIFIED} are allowed: let the "
-            "code raise ValueError for arguments that it is not meant for, and predict that.",
+            f"{len(compared.unspecified)} predictions are `unspecified`, and at most {MOST_UNSPECIFIED} may be. Let "
+            "the code raise ValueError for arguments that it is not meant for, and predict that exception.",
         )
     for number in compared.unanswered:
         yield ProposalProblem(
             "expected",
             f"{_call(name, predictions[number].arguments)} cannot be compared with a prediction, because its result "
-            "varies or takes too long: leave it out.",
+            "varies or takes too long. Leave this prediction out.",
         )
     for number in compared.weak:
         yield ProposalProblem(
             "expected",
             f"{_checks(predictions[number].checks)} is also true of most wrong results of "
-            f"{_call(name, predictions[number].arguments)}, so it proves little: state `result` or a narrower check.",
+            f"{_call(name, predictions[number].arguments)}, so it proves little. State `result` or a narrower check.",
         )
 
 

@@ -17,24 +17,24 @@ def check_extra_files(proposal: Proposal) -> Iterator[ProposalProblem]:
     """Yield the problems of the number, the sizes and the paths of the extra files."""
     files = proposal.files
     if len(files) > MOST_EXTRA:
-        yield _problem(f"There are {len(files)}: keep it to {MOST_EXTRA}.")
+        yield _problem(f"There are {len(files)} extra files: send at most {MOST_EXTRA}.")
         return
     whole = 0
     for path, text in files.items():
         size = len(text.encode(errors="replace"))
         whole += size
         if size > MAX_FILE_BYTES:
-            yield _problem(f"{path[:80]!a} has {size:,} bytes: keep it under {MAX_FILE_BYTES:,}.")
+            yield _problem(f"{path[:80]!a} has {size:,} bytes: keep it under {MAX_FILE_BYTES:,} bytes.")
         elif text.encode(errors="replace").decode() != text:
             yield _problem(f"{path[:80]!a} has characters that UTF-8 cannot represent: remove them.")
         yield from _path(path, proposal.name)
     if whole > MAX_ALL_BYTES:
-        yield _problem(f"They have {whole:,} bytes together: keep it under {MAX_ALL_BYTES:,}.")
+        yield _problem(f"The extra files have {whole:,} bytes together: keep them under {MAX_ALL_BYTES:,} bytes.")
     folded = [path.casefold() for path in files]
     folders = {str(parent) for path in folded for parent in PurePosixPath(path).parents}
     for path, same in zip(files, folded, strict=True):
         if folded.count(same) > 1 or same in folders:
-            yield _problem(f"{path!a} has the name of another file or folder: give each its own name.")
+            yield _problem(f"{path!a} has the same name as another file or folder: choose another name.")
 
 
 def parse_modules(files: Mapping[str, str], problems: list[ProposalProblem]) -> dict[str, ParsedSource]:
@@ -55,26 +55,26 @@ def parse_modules(files: Mapping[str, str], problems: list[ProposalProblem]) -> 
 
 
 def module_names(files: Mapping[str, str]) -> frozenset[str]:
-    """Return the names under which the modules among the extra files are imported, without those inside packages."""
+    """Return the names under which the modules among the extra files are imported, except modules inside packages."""
     return frozenset(path.partition("/")[0].removesuffix(SUFFIX) for path in files if path.endswith(SUFFIX))
 
 
 def _path(path: str, name: str) -> Iterator[ProposalProblem]:
     if not EXTRA_PATH.fullmatch(path) or path.endswith("."):
         yield _problem(
-            f"{path[:80]!a} is not a path for a file: use up to four parts of ASCII letters, digits, `_`, `-` and `.`, "
-            "separated by `/`, such as `rules/rates.json`."
+            f"{path[:80]!a} cannot be the path of a file: use up to four parts of ASCII letters, digits, `_`, `-` and "
+            "`.`, separated by `/`, such as `rules/rates.json`."
         )
         return
     top = path.partition("/")[0].removesuffix(SUFFIX)
     if top == name:
-        yield _problem(f"{path!a} is named like the skill, whose own file is `code`: choose another name.")
+        yield _problem(f"{path!a} has the name of the skill's main file, which is sent as `code`: choose another name.")
     elif used := module_used_as(top):
         yield _problem(f"{path!a}: `{top}` is {used}. Choose another name.")
     if path.endswith(SUFFIX):
         parts = path.removesuffix(SUFFIX).split("/")
         if wrong := next((part for part in parts if not part.isidentifier() or keyword.iskeyword(part)), ""):
-            yield _problem(f"{path!a} cannot be imported, since `{wrong}` is no identifier: choose another name.")
+            yield _problem(f"{path!a} cannot be imported, because `{wrong}` is not an identifier: choose another name.")
 
 
 def _problem(text: str) -> ProposalProblem:

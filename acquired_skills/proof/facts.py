@@ -49,8 +49,9 @@ class ResultOfTest(TypedDict):
 
 @with_config(_STRICT)
 class RunResults(TypedDict):
-    """One run of the tests: on a stub (``raises``, ``none``, ``sentinel``), on the ``skill``, or on a table (its
-    number).
+    """The results of one run of the tests.
+
+    `kind` is the kind of the stub (``raises``, ``none`` or ``sentinel``), ``skill``, or the number of a table.
     """
 
     kind: Annotated[str, Field(max_length=20)]
@@ -59,7 +60,7 @@ class RunResults(TypedDict):
 
 @with_config(_STRICT)
 class DerivedSchema(TypedDict):
-    """JSON Schemas of the arguments and of the value, and the hints of parameters that have none in the code.
+    """JSON Schemas of the arguments and of the result, and inferred hints of parameters that have none in the code.
 
     `acquired_skills.model.skill_schemas` decides whether they can be used.
     """
@@ -73,7 +74,7 @@ class DerivedSchema(TypedDict):
 
 @with_config(_STRICT)
 class RecordedCall(TypedDict):
-    """One call of the tests as plain JSON: arguments, and a value or the name of an exception's type."""
+    """One call of the tests as plain JSON: its arguments, and its value or the name of the exception's type."""
 
     positional: list[Any]
     named: dict[str, Any]
@@ -94,8 +95,8 @@ class ReplayCall(TypedDict):
 class Observations(TypedDict, total=False):
     """What was observed while the tests called the skill.
 
-    `calls` were recorded, and `unrecorded` counts those that were not. `replay_calls` are as in
-    `acquired_skills.in_box.recorder`. `seed` is that of the run in which the calls were made.
+    `calls` are the recorded calls, and `unrecorded` is the number of the others. `acquired_skills.in_box.recorder`
+    describes `replay_calls`. `seed` is the seed of the run in which the calls were made.
     """
 
     typed: bool
@@ -111,9 +112,9 @@ class Observations(TypedDict, total=False):
 class SharedState(TypedDict):
     """A test whose result depends on other tests.
 
-    `passes` says whether it passes when `other` runs before it. When it runs alone, the result is the opposite. `other`
-    is "" if it takes several tests to change the result. `files` says that it passes only with the files that `other`
-    leaves, which are removed before each test.
+    `passes` says whether the test passes when the test `other` runs before it. When it runs alone, the result is the
+    opposite. `other` is "" if it takes several tests to change the result. `files` says whether the test passes only
+    with the files that `other` leaves behind. (Such files are removed before each test.)
     """
 
     test: _Id
@@ -124,7 +125,7 @@ class SharedState(TypedDict):
 
 @with_config(_STRICT)
 class BoxFacts(TypedDict):
-    """Everything that one box reported. Keys are missing if the box ended before it reported them."""
+    """Everything that one box reported. If the box ended early, the keys that it did not report are missing."""
 
     phase: Literal["import", "collection", "tests"]
     runs: Annotated[list[RunResults], Field(max_length=500)]
@@ -157,12 +158,20 @@ _ANSWERS = TypeAdapter(IsolatedAnswers)
 
 
 def facts_of(value: Any) -> BoxFacts:
-    """Validate the output of a box. Raises a ValueError that says in one line what is invalid."""
+    """Validate the output of a box.
+
+    Raises:
+        ValueError: The output is invalid. The message says in one line what is wrong.
+    """
     return _fits(_FACTS, value)
 
 
 def isolated_answers_of(value: Any) -> IsolatedAnswers:
-    """Validate the output of a box that ran one program. Raises ValueError if it is invalid."""
+    """Validate the output of a box that ran one program.
+
+    Raises:
+        ValueError: The output is invalid.
+    """
     return _fits(_ANSWERS, value)
 
 

@@ -1,6 +1,6 @@
-"""Finds tests that change the environment of the skill. Their calls cannot be replayed elsewhere (SKILL-7).
+"""Finds tests that change the environment of the skill, so that their calls cannot be replayed elsewhere (SKILL-7).
 
-They are found in the syntax tree. Such a test is allowed and has to pass in the rehearsal, but it proves nothing.
+They are found in the syntax tree. Such tests are allowed and must pass in the rehearsal, but do not count as proof.
 """
 
 import ast
@@ -12,7 +12,7 @@ _NAMES = frozenset(("mock", "Mock", "MagicMock", "patch", "environ", "putenv", "
 
 
 def impure_tests(source: ParsedSource) -> frozenset[str]:
-    """Return the names of the functions of a test module that are impure, directly or through functions they use."""
+    """Return the names of the impure functions of a test module, including those that use an impure function."""
     functions = {node.name: node for node in source.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     used = {name: _used(node) for name, node in functions.items()}
     found = {name for name, names in used.items() if names & (_FIXTURES | _NAMES)}

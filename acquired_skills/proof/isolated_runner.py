@@ -1,4 +1,4 @@
-"""`IsolatedRunner`: gets the answers of one program, the skill or a variant of it, in a fresh box (SKILL-7)."""
+"""`IsolatedRunner`: runs one program, a skill or a variant of it, in a fresh box and returns its answers (SKILL-7)."""
 
 import asyncio
 import shutil
@@ -39,10 +39,12 @@ class IsolatedRunner:
         return self.parsed.proposal.name
 
     async def answers(self, calls: Sequence[Data]) -> RepeatedAnswers:
-        """Return the skill's answers from two boxes: one gets the calls in order, twice; the other in reverse order.
+        """Return the skill's answers from two boxes.
+
+        One box makes the calls in order, twice. The other makes them in reverse order.
 
         Raises:
-            ValueError: There are no answers; says what happened.
+            ValueError: There are no answers. The message says what happened.
             SandboxError: No box can run.
         """
         code, seconds = self.parsed.code.text, self.effort.answers_s
@@ -61,12 +63,12 @@ class IsolatedRunner:
 
         Args:
             program: The source of the skill's main file, or a variant of it.
-            path: The path of the extra file of which `program` is a variant; "" for the main file.
+            path: The path of the extra file that `program` is a variant of; "" for the main file.
             seconds: The time limit for all calls.
             each_s: The time limit for each call; 0 for none.
 
         Raises:
-            ValueError: There are no answers; says what happened.
+            ValueError: There are no answers. The message says what happened.
             SandboxError: No box can run.
         """
         name = self.name
@@ -75,14 +77,18 @@ class IsolatedRunner:
         files = {**box_files(ISOLATED), **{f"skill/{path}": text.encode() for path, text in texts.items()}}
         outcome = await self.sandbox.run(self._job(Call(ISOLATED, "answers", arguments), files, seconds + _LOADING_S))
         if not outcome.ok:
-            raise ValueError(f"the box ended with {outcome.end}")
+            raise ValueError(f"the box of the code ended with {outcome.end}")
         found = isolated_answers_of(outcome.value)
         if found["answers"] is not None and len(found["answers"]) != len(calls):
-            raise ValueError("the number of its answers is not that of the calls")
+            raise ValueError("the code did not give one answer to each call")
         return found
 
     async def call_as_agent(self, arguments: Data) -> Outcome:
-        """Make one call with the same job as an agent's call, in an empty workspace. Raises SandboxError."""
+        """Make one call with the same job as an agent's call, in an empty workspace.
+
+        Raises:
+            SandboxError: No box can run.
+        """
         job = self._agents_job(arguments)
         folder = await asyncio.to_thread(tempfile.mkdtemp)
         try:

@@ -1,8 +1,8 @@
-"""Converts calls between packed data and JSON arguments by name, in which questions and predictions are written.
+"""Converts calls between packed data and JSON arguments by name, the form of questions and predictions.
 
-JSON has no tuples, sets or dates. The calls of the tests show which of them a parameter takes, so JSON arguments are
-converted to the shapes that occur there. A call that this conversion and its inverse would change cannot be asked
-about.
+JSON has no tuples, sets or dates. The calls of the tests show which types a parameter takes, so JSON arguments are
+converted to the types that occur there. No question is asked about a call that changes when it is converted to JSON and
+back.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from acquired_skills.proof.answers import Data
 
 _TEXTS = frozenset(("date", "datetime", "time", "decimal", "fraction", "uuid", "path"))
-_OUTSIDE = frozenset(("files", "place", "clock"))  # parts of a call that arguments cannot state
+_OUTSIDE = frozenset(("files", "place", "clock"))  # parts of a call besides its arguments
 _ITEMS = frozenset(("tuple", "set", "frozenset"))
 
 
@@ -36,17 +36,17 @@ class JsonCalls:
                 self._shapes.setdefault(name, []).append(value)
 
     def arguments(self, call: Data) -> dict[str, Any] | None:
-        """Return the arguments of a call as JSON; None if JSON cannot state the call."""
+        """Return the arguments of a call as JSON; None if JSON cannot represent the call."""
         if call.keys() & _OUTSIDE or len(call["arguments"]) > len(self.parameters):
             return None
         try:
             found = {name: as_json(value) for name, value in self._by_name(call).items()}
             return found if self.key(self.call(found)) == self.key(call) else None
-        except (TypeError, ValueError, KeyError, RecursionError):  # data that no Knackbox code in a box produces
+        except (TypeError, ValueError, KeyError, RecursionError):  # malformed data
             return None
 
     def call(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the call with these JSON arguments, which are converted to the shapes that occur in the tests."""
+        """Return the call with these JSON arguments, converted to the types that occur in the tests."""
         positional = len(self.examples[0]["arguments"]) if self.examples else 0
         shaped = {name: _shaped(value, self._shapes.get(name, ())) for name, value in arguments.items()}
         leading = []
@@ -57,7 +57,7 @@ class JsonCalls:
         return {"arguments": leading, "named": dict(sorted(shaped.items()))}
 
     def key(self, call: Data) -> str:
-        """Return a text that is the same for calls with the same arguments, positional or named."""
+        """Return a key that is the same for calls with the same arguments, whether positional or named."""
         return json.dumps(self._by_name(call), sort_keys=True)
 
     def _by_name(self, call: Data) -> dict[str, Any]:
@@ -65,7 +65,11 @@ class JsonCalls:
 
 
 def as_json(value: Any) -> Any:  # noqa: C901, PLR0911 -- one branch per kind
-    """Return packed data as the JSON in which an author would write it. Raises ValueError if there is none."""
+    """Return packed data as the JSON that an author would write for it.
+
+    Raises:
+        ValueError: JSON cannot represent the data.
+    """
     match value:
         case list():
             return [as_json(each) for each in value]
@@ -98,7 +102,7 @@ def _key_text(key: Any) -> str:
 
 
 def _shaped(value: Any, examples: Sequence[Any]) -> Any:  # noqa: PLR0911 -- one return per kind
-    """Return a JSON value as packed data, with the kinds that examples of packed data have at the same place."""
+    """Return a JSON value as packed data, with the types that the examples have at the same place."""
     match value:
         case list():
             return _items(value, examples)

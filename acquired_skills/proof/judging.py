@@ -1,8 +1,9 @@
 """Judges the tests of a proposal by running them on recorded answers, without its code (SKILL-4 to SKILL-7).
 
 Two kinds of boxes are used. In one, the skill answers the calls of its tests, without tests or pytest
-(`acquired_skills.proof.isolated_runner`). In the other, the tests run without the skill, on tables of answers: those of
-the skill, of its mutants and of stubs, and wrong answers made by the engine. Only the engine knows which is which.
+(`acquired_skills.proof.isolated_runner`). In the other, the tests run without the skill, on tables of answers: the
+answers of the skill, of its mutants and of stubs, and wrong answers that the engine makes. Only the engine knows which
+table is which.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ from acquired_skills.proof.mutant_answers import ask_mutants
 from acquired_skills.proof.variants import Variants, gather_or_cancel
 from sandbox.contract import Call, Job, Limits
 
-AGENT_CALLS = 3  # calls that are repeated exactly as an agent makes them
+AGENT_CALLS = 3  # number of calls that are repeated exactly as an agent makes them
 ROUNDS = 4  # maximum number of rounds; each may reveal calls that were not recorded
 _OURS = frozenset(("pytest", "pydantic"))
 
@@ -56,10 +57,10 @@ class JudgedTests:
     Attributes:
         tests: The tests that count, because they used only the skill's answers.
         impure: The tests that do not count.
-        mutants: Whether each mutant was killed, by number. A mutant that could not be made or decided is missing.
+        mutants: Whether each mutant was killed, by number. Mutants that could not be made or judged are missing.
         red: The kinds of table on which each test failed, by test.
-        constant: The one answer to all calls that would satisfy all tests, as text; "" for none.
-        constant_answer: The same as data.
+        constant: An answer, as text, that would satisfy all tests if every call returned it; "" for none.
+        constant_answer: The same answer as data.
         raising: Numbers of the mutants that raised an exception wherever the skill returned a value.
         calls: The calls that were replayed.
         alike: Numbers of the mutants that answer all calls as the skill does.
@@ -79,7 +80,11 @@ class JudgedTests:
 
 
 async def judge_tests(variants: Variants, facts: BoxFacts, earlier: ParsedSource | None) -> JudgedTests:
-    """Judge the tests of a proposal whose rehearsal found no problem. Raises SandboxError when no box can run."""
+    """Judge the tests of a proposal whose rehearsal found no problem.
+
+    Raises:
+        SandboxError: No box can run.
+    """
     judging = await asyncio.to_thread(_Judging, variants, facts, earlier)  # a long file takes a while to examine
     return await judging.judge()
 
@@ -113,14 +118,14 @@ class _Judging:
                     return result
         except (ValueError, RecursionError) as problem:
             return self._refused(
-                f"There is no report of the code without its tests, or of the tests without the code: {problem}."
+                f"The code and its tests could not be run separately: {problem}. Make both simpler and faster."
             )
         return self._refused(
-            "The tests make different calls each time they run, so the calls cannot be replayed: use fixed inputs."
+            "The tests make different calls each time they run, so the calls cannot be replayed. Use fixed inputs."
         )
 
     async def _round(self) -> JudgedTests | None:
-        """Run the tests on all tables once. Return None if they made calls that were not known before."""
+        """Run the tests on all tables once. Return None if they made calls that no earlier run made."""
         keys, calls = list(self.calls), list(self.calls.values())
         found = await self.runner.answers(calls)
         numbers = {i: self.recorded[key] for i, key in enumerate(keys) if key in self.recorded}
@@ -164,12 +169,12 @@ class _Judging:
                 yield ProposalProblem(
                     "replay",
                     f"{format_call(self.name, call)} gives {gave} when called as a tool, and {format_answer(answer)} "
-                    "otherwise: the result must not depend on the caller, on chance or on time.",
+                    "otherwise. Make the result depend on the arguments alone, not on the caller, chance or the time.",
                 )
                 return
 
     async def _run(self, tables: list[AnswerTable], truth: Mapping[str, Data]) -> list[dict[str, Any]]:
-        """Run the tests on every table, in an unpredictable order. Return the calls that no table answers."""
+        """Run the tests on every table, in an unpredictable order. Return the calls that the tables do not answer."""
         shuffled = [table for table in tables if table.kind != MUTANT or table.changes]
         _chance.shuffle(shuffled)
         parsed, effort = self.parsed, self.runner.effort
@@ -192,7 +197,7 @@ class _Judging:
         }
         limit = effort.judge_s + 5
         imports = parsed.tests.imports | (self.earlier.imports if self.earlier is not None else frozenset())
-        imports |= parsed.imports & {*LIBRARIES}  # the answers may be values of these
+        imports |= parsed.imports & {*LIBRARIES}  # the answers may contain values of these libraries
         foreign = {name for name in imports - _OURS - {self.name} if name not in sys.stdlib_module_names}
         environment = self.runner.environment if foreign else ()
         job = Job(
@@ -239,7 +244,7 @@ class _Judging:
             for table in tables
             if table.kind == CONSTANT
             and not any(table.failed(test) for test in counted)
-            and not all(table.undecided(test) for test in counted)  # the tests cannot be given such a value
+            and not all(table.undecided(test) for test in counted)  # if all are, the tests cannot receive such a value
         ]
         return JudgedTests(
             tests=tuple(counted),

@@ -1,6 +1,4 @@
-"""Collects the answers of a skill's mutants, with a control group of variants that have the same meaning as the skill
-(SKILL-6).
-"""
+"""Collects the answers of a skill's mutants, and of a control group of equivalent variants (SKILL-6)."""
 
 import asyncio
 import random
@@ -14,14 +12,14 @@ from acquired_skills.proof.mutation.mutants import Mutant
 from acquired_skills.proof.mutation.neutral import neutral_changes
 from acquired_skills.proof.variants import Variants, first_difference
 
-NEUTRAL = 3  # variants in the control group of a skill of one file
+NEUTRAL = 3  # variants in the control group of a skill that is one file
 
 
 @dataclass(frozen=True, slots=True)
 class MutantAnswers:
     """The answers of all mutants.
 
-    Mutants that cannot be loaded, and those for which there was no time, are missing.
+    Mutants that cannot be loaded, or for which there was no time, are missing.
 
     Attributes:
         truth: The skill's answers, by call.
@@ -43,7 +41,7 @@ async def ask_mutants(
 
     Args:
         found: The skill's own answers.
-        varying: Numbers of nondeterministic calls.
+        varying: Indices of nondeterministic calls.
         control: The control group; by default it is made from the syntax trees.
 
     Raises:
@@ -67,7 +65,7 @@ async def ask_mutants(
 
     for truth in (compared.truth, *compared.more):
         if await difference(truth, None) is not None:
-            raise ValueError("its results differ from box to box, as if they depended on time, chance or the machine")
+            raise ValueError("the results of the code differ between boxes, as if they depended on time or chance")
     changes: dict[int, Mapping[int, Data]] = {}
     for place in sorted(compared.others):
         variant, number = every[place]
@@ -92,12 +90,12 @@ def _neutral(variants: Variants) -> list[Mutant]:
 
 
 def _depends_on_its_text(name: str, call: Data, answer: Data, other: Data | None, variant: Mutant) -> ProposalProblem:
-    instead = format_answer(other) if other else "nothing, since it cannot be imported,"
+    instead = format_answer(other) if other else "no result, because the file cannot be imported,"
     return ProposalProblem(
         "replay",
-        f"{format_call(name, call)} gives {format_answer(answer)}, and {instead} when {variant.where} says "
-        f"`{variant.after}` instead of `{variant.before}`, which means the same: the result must not depend on how its "
-        "own code is written.",
+        f"{format_call(name, call)} gives {format_answer(answer)}, but {instead} when {variant.where} says "
+        f"`{variant.after}` instead of `{variant.before}`, which means the same. Make the result independent of how "
+        "the code is written, for example of its source text.",
     )
 
 

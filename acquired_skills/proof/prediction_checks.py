@@ -1,6 +1,6 @@
-"""Checks whether an answer is what a prediction expects (GATE-1).
+"""Checks whether an answer satisfies a prediction (GATE-1).
 
-The engine compares packed data, outside the boxes. Malformed data satisfies no prediction.
+The engine compares packed data outside the boxes. Malformed data satisfies no prediction.
 """
 
 import datetime as dt
@@ -15,7 +15,7 @@ from acquired_skills.model.prediction import RAISES, RESULT, UNSPECIFIED, Predic
 from acquired_skills.proof.answers import Data
 from acquired_skills.proof.json_calls import as_json
 
-TOLERANCE = 1e-6  # relative difference of two floats that an author need not state
+TOLERANCE = 1e-6  # relative difference by which a float may differ from the predicted one
 CLOSE = 1e-3  # the same for `close_to`
 _SPAN = TypeAdapter(dt.timedelta)
 
@@ -29,7 +29,7 @@ def satisfies(answer: Data, prediction: Prediction) -> bool:
 
 
 def equals(value: Any, expected: Any) -> bool:  # noqa: C901, PLR0911, PLR0912 -- one branch per kind
-    """Return whether packed data is what JSON states. Floats may differ by `TOLERANCE`, and sets have no order."""
+    """Return whether packed data equals a JSON value. Floats may differ by `TOLERANCE`, and sets have no order."""
     match value:
         case bool() | None:
             return value is expected
@@ -48,7 +48,7 @@ def equals(value: Any, expected: Any) -> bool:  # noqa: C901, PLR0911, PLR0912 -
             fields = {_key_text(key): each for key, each in pairs}
             return len(fields) == len(pairs) and _same_fields(fields, expected)
         case {"object": [_, dict(fields)]}:
-            if isinstance(expected, list):  # an agent gets a named tuple as a list
+            if isinstance(expected, list):  # an agent receives a named tuple as a list
                 return equals(list(fields.values()), expected)
             return _same_fields(fields, expected)
         case {"datetime": str(text)} | {"time": str(text)}:
@@ -68,7 +68,7 @@ def equals(value: Any, expected: Any) -> bool:  # noqa: C901, PLR0911, PLR0912 -
 
 
 def _as_timedelta(expected: Any) -> dt.timedelta | None:
-    """Return the time span that seconds, ISO 8601 text such as ``P1DT2H``, or ``1 day, 2:00:00`` state."""
+    """Parse a time span: a number of seconds, ISO 8601 text such as ``P1DT2H``, or text such as ``1 day, 2:00:00``."""
     try:
         return _SPAN.validate_python(expected)
     except ValidationError:
@@ -76,7 +76,11 @@ def _as_timedelta(expected: Any) -> dt.timedelta | None:
 
 
 def _key_text(key: Any) -> str:
-    """Return a packed key as the key of the JSON object that an agent gets. Raises ValueError if JSON has none."""
+    """Return a packed key as the key of the JSON object that an agent receives.
+
+    Raises:
+        ValueError: JSON has no such key.
+    """
     match key:
         case bool():
             return "true" if key else "false"

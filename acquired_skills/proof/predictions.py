@@ -10,24 +10,26 @@ from acquired_skills.proof.prediction_checks import satisfies
 from acquired_skills.proof.surviving_mutants import Survivors
 from acquired_skills.proof.wrong_answers import WAYS, wrong_answer
 
-_DECISIVE = 0.5  # share of the wrong answers to a call; a prediction that rejects a smaller share is too weak
+_DECISIVE = 0.5  # share of the wrong answers to a call that a prediction must reject, or else it is too weak
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPredictions:
-    """The predictions of an author, by what they prove. All numbers are those of predicted calls.
+    """The predictions of an author, grouped by what they prove.
+
+    Each group holds the numbers of predicted calls.
 
     Attributes:
-        agreed: The code gives what was predicted, and the prediction rejects most wrong answers. The call is one that
+        agreed: The code gives the predicted result, and the prediction rejects most wrong answers. The call is one that
             could have been asked about, or the prediction kills a mutant.
-        disputed: The code gives something else.
-        changed: The prediction was changed after it was disputed, and now agrees. That proves little, because after a
-            dispute over a yes or a no only one answer is left.
-        weak: The code gives what was predicted, but so would most wrong answers.
-        unspecified: The author says that any result will do.
+        disputed: The code gives another result than the predicted one.
+        changed: The author changed the prediction after a dispute, and now it agrees. That proves little, because after
+            a dispute over a yes or a no only one answer is left.
+        weak: The code gives the predicted result, but most wrong answers would satisfy the prediction too.
+        unspecified: The author states that any result is acceptable.
         unanswered: The code's result varies or takes too long.
-        repeated: The code gives what was predicted, but a test, or an earlier prediction, states the same.
-        killed: The mutants that an agreed prediction rejects, each with the first call that does.
+        repeated: The code gives the predicted result, but a test or an earlier prediction states the same result.
+        killed: The mutants that agreed predictions reject, each with the number of the first call that rejects it.
     """
 
     agreed: tuple[int, ...]
@@ -43,10 +45,10 @@ class ComparedPredictions:
 def compare_predictions(
     predictions: Sequence[Prediction], survivors: Survivors, earlier: Sequence[Prediction], calls: JsonCalls
 ) -> ComparedPredictions:
-    """Compare predictions with answers.
+    """Compare predictions with the answers of the code and of its surviving mutants.
 
     Args:
-        predictions: In the order of the predicted calls of `survivors`.
+        predictions: The predictions, in the order of the predicted calls of `survivors`.
         earlier: Predictions that were disputed when the author proposed this skill before.
     """
     kinds: dict[str, list[int]] = {}
@@ -71,7 +73,7 @@ _KINDS = ("agreed", "disputed", "changed", "weak", "unspecified", "unanswered", 
 
 
 def _kills(number: int, prediction: Prediction, survivors: Survivors) -> list[int]:
-    """Return the mutants that a prediction rejects."""
+    """Return the numbers of the mutants that a prediction rejects."""
     return [
         mutant
         for mutant, differing in survivors.differing.items()

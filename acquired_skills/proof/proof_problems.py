@@ -13,7 +13,7 @@ _UNREPORTED: ResultOfTest = {"outcome": "unreported", "text": "", "seconds": 0.0
 
 
 def proof_problems(name: str, found: JudgedTests) -> Iterator[ProposalProblem]:
-    """Yield what is missing from the proof, whatever the mutants show (`acquired_skills.proof.evidence_problems`)."""
+    """Yield what is missing from the proof, apart from mutants (see `acquired_skills.proof.evidence_problems`)."""
     yield from found.problems
     if found.problems:
         return
@@ -22,8 +22,8 @@ def proof_problems(name: str, found: JudgedTests) -> Iterator[ProposalProblem]:
         yield ProposalProblem(
             "replay",
             f"No test calls `{name}` with plain values and checks the result. {_uncounted(found)} Such tests may stay, "
-            "but add some that can be judged without the code: with numbers, strings, lists, files in tmp_path, and "
-            "the result.",
+            "but add tests that can be judged without the code: tests that use only numbers, strings, lists, files in "
+            "tmp_path, and results.",
         )
         return
     yield from _green(found)
@@ -34,18 +34,18 @@ def uncounted_tests(found: JudgedTests) -> Iterator[ProposalProblem]:
     """Yield a problem if some of the tests do not count as proof. It matters only if the others prove too little."""
     if _written_uncounted(found):
         yield ProposalProblem(
-            "replay", f"{_uncounted(found)} Put what they check with plain values and results into tests of their own."
+            "replay", f"{_uncounted(found)} Move their checks of plain arguments and results into separate tests."
         )
 
 
 def _written_uncounted(found: JudgedTests) -> list[str]:
-    """Return the tests that do not count, without the examples of the docstring."""
+    """Return the tests that do not count, except the examples of the docstring."""
     own = [test for test in found.impure if test.startswith("skill/")]
     return [test for test in own if not short_name(test).startswith(EXAMPLE_PREFIX)]
 
 
 def _uncounted(found: JudgedTests) -> str:
-    """Say which tests do not count as proof, and why."""
+    """Return a sentence about which tests do not count as proof, and why."""
     tests = _written_uncounted(found)
     reasons = {test: found.green.get(test, _UNREPORTED) for test in tests}
     used = dict.fromkeys(one["text"] for one in reasons.values() if one["outcome"] == "reached" and one["text"])
@@ -61,9 +61,9 @@ def _green(found: JudgedTests) -> Iterator[ProposalProblem]:
         said = f":\n{text}\n" if text else ". "
         yield ProposalProblem(
             "replay",
-            f"{short_name(test)} passes only in one process with the code, not on the code's answers alone{said}"
-            "The code must not touch the tests or what runs them, and the test must only use arguments, "
-            "results and files in tmp_path.",
+            f"{short_name(test)} passes only in the same process as the code, not on the code's answers alone{said}"
+            "Make the test use only arguments, results and files in tmp_path, and remove code that changes the tests "
+            "or pytest.",
         )
 
 

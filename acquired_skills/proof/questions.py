@@ -1,8 +1,8 @@
 """Decides whether a proposal is proved, and otherwise chooses the questions to its author (GATE-1).
 
-A question is a call that distinguishes surviving mutants from the code. The calls are chosen greedily, so that few of
-them distinguish all (Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979). When no mutant is left, long
-and short calls with new results are chosen in turn.
+A question is a call that distinguishes surviving mutants from the code. The calls are chosen greedily, so that a few
+calls distinguish all mutants (Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979). When no mutant is
+left, long and short calls with new results are chosen in turn.
 """
 
 import json
@@ -20,11 +20,11 @@ from acquired_skills.proof.predictions import ComparedPredictions, compare_predi
 from acquired_skills.proof.reference_answers import ComparedReference
 from acquired_skills.proof.surviving_mutants import Survivors
 
-MOST_QUESTIONS = 10  # questions that the author of one proposal has to answer
-MOST_UNSPECIFIED = 5  # calls for which the author may say that any result will do
-AT_ONCE = 5  # questions in one refusal
+MOST_QUESTIONS = 10  # largest number of questions to the author of one proposal
+MOST_UNSPECIFIED = 5  # calls for which the author may state that any result is acceptable
+AT_ONCE = 5  # largest number of questions in one refusal
 MOST_SHOWN = 600  # characters of the arguments of one question
-_LONG = 2  # as a multiple of the size of the longest arguments in the tests
+_LONG = 2  # largest size of a question, as a multiple of the longest arguments in the tests
 _RAISING = 0.5  # weight of a call that raises, since its arguments may be outside the domain
 
 
@@ -34,15 +34,15 @@ class Evidence:
 
     Attributes:
         mutants: Whether each mutant is killed by a test or an agreed prediction; equivalent ones are missing.
-        met: How many mutants are taken into account.
-        killed: How many of them are killed.
-        needed: How many agreed predictions are enough, whatever they kill.
+        met: The number of mutants that count.
+        killed: The number of them that are killed.
+        needed: The number of agreed predictions that is enough, even if they kill no mutants.
         compared: What the predictions prove.
         questions: The calls to ask about, most decisive first.
         disputed: The predictions that differ from what the code gives.
         agreed: The predictions that agree with what the code gives.
         enough: Whether the proposal is proved.
-        constant: The one answer to all calls that tests and agreed predictions would accept; "" for none.
+        constant: An answer that tests and agreed predictions would accept for all calls, as text; "" for none.
         reference: What the reference proves.
     """
 
@@ -73,9 +73,9 @@ def weigh(
     """Weigh the evidence for a proposal.
 
     Args:
-        made: How many mutants were made.
+        made: The number of mutants that were made.
         earlier: Predictions that were disputed in earlier proposals.
-        effort: States which share of the mutants must be killed.
+        effort: The limits of the admission, with the share of the mutants that must be killed.
         reference: What the reference proves. A result in which it agrees counts as an agreed prediction.
     """
     compared = compare_predictions(predictions, survivors, earlier, calls)
@@ -87,7 +87,7 @@ def weigh(
     stated = len(compared.agreed) + reference.results
     if tested < effort.enough * met:
         needed = max(needed, 1)
-        if not varied and stated >= needed:  # all of them agree with one constant answer, too
+        if not varied and stated >= needed:  # one constant answer satisfies the predictions, too
             needed = max(needed, questions_needed(tested / met, effort.enough))
     if met:
         needed = max(needed, effort.calls - len(found.calls))
@@ -115,15 +115,15 @@ def weigh(
 
 
 def questions_needed(share: float, enough: float) -> int:
-    """Return how many questions are asked if the tests kill this share of the mutants."""
+    """Return how many questions are asked when the tests kill `share` of the mutants and `enough` is required."""
     return 0 if share >= enough else min(MOST_QUESTIONS, math.ceil((1 - share) * 2 * MOST_QUESTIONS))
 
 
 def _killed(mutants: Mapping[int, bool], found: JudgedTests, made: int, *, constant: bool) -> tuple[int, int]:
     """Return how many mutants are killed, and how many count.
 
-    Where one constant answer satisfies every test, only mutants with another answer count as killed. Any test notices
-    an exception, so code that raises as soon as it is changed would need no real tests.
+    If one constant answer satisfies every test, mutants that only raise exceptions do not count as killed. Any test
+    fails on an exception, so otherwise code that raises as soon as it is changed would need no real tests.
     """
     noticed = [number for number, seen in mutants.items() if seen]
     if not constant:
@@ -142,7 +142,7 @@ def _chosen(
     answers, uncovered, chosen = list(known), set(left), list[Question]()
 
     def gain(at: int) -> tuple[float, bool, float]:
-        """Return how good a call is as the next question: first by the mutants that it distinguishes."""
+        """Return the rank of a call as the next question, which depends first on the mutants that it distinguishes."""
         value = "value" in survivors.truth[at]
         exposed = len(exposes[at] & uncovered) * (1.0 if value else _RAISING)
         new = value and not any(same_answer(survivors.truth[at], each) for each in answers)
@@ -161,7 +161,7 @@ def _chosen(
 
 
 def _askable(survivors: Survivors, calls: JsonCalls) -> dict[int, dict[str, Any]]:
-    """Return the JSON arguments of the new calls that can be asked about, by call."""
+    """Return the JSON arguments of the new calls that can be asked about, by the index of the call."""
     known = {calls.key(call) for call in survivors.calls[: survivors.predicted]}
     found: dict[int, dict[str, Any]] = {}
     for at in range(survivors.predicted, survivors.predicted + survivors.new):

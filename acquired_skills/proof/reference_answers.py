@@ -1,9 +1,9 @@
 """Compares a skill with its reference, a second implementation by the same author (GATE-5).
 
 The reference answers the calls of the tests, and the calls about which the author could be asked, in a box without the
-skill, its tests and its answers. The engine compares packed data, so no method of the reference decides what is equal.
-Where both return the same value, the reference is evidence like a prediction. Where they differ, one of the two is
-wrong, and the author is asked which.
+skill, its tests and its answers. The engine compares packed data, so no `__eq__` of the reference decides what is
+equal. If both return the same value for a call, that counts like an agreed prediction. If they differ, one of the two
+is wrong, and the author is asked which one.
 """
 
 import json
@@ -25,13 +25,13 @@ _EFFECTS = ("after", "files", "printed")  # parts of an answer besides its value
 
 @dataclass(frozen=True, slots=True)
 class ComparedReference:
-    """What the reference of a proposal proves. All numbers are those of calls of `Survivors`.
+    """What the reference of a proposal proves. Calls are given by their index in `Survivors.calls`.
 
     Attributes:
         problems: What the author has to change before the reference proves anything.
         agreed: New calls for which code and reference return the same value.
-        results: How many different values these are.
-        changed: Calls for which the reference gave something else in an earlier proposal, and now agrees.
+        results: The number of different values among these.
+        changed: Calls for which the reference gave another result in an earlier proposal, and now agrees.
         disputed: The results of the reference that differ from those of the code, as predictions. They are kept, and
             never shown.
     """
@@ -50,10 +50,10 @@ async def compare_reference(
     predictions: Sequence[Prediction],
     earlier: Sequence[Prediction],
 ) -> ComparedReference:
-    """Let the reference of a proposal answer the calls of `survivors`, and compare its answers with the skill's.
+    """Make the calls of `survivors` to the reference of a proposal, and compare its answers with those of the skill.
 
     Args:
-        predictions: The author's predictions. They decide about the calls that they are about.
+        predictions: The author's predictions. They take precedence over the reference for the calls that they state.
         earlier: Results of predictions and references that differed from those of the code in earlier proposals.
 
     Raises:
@@ -69,15 +69,18 @@ async def compare_reference(
     try:
         found = await runner.run_program(reference.text, asked, effort.reference_s, effort.reference_call_s)
     except (ValueError, RecursionError) as problem:
-        return _refused(f"There are no answers of it: {problem}. Make it simpler, or leave it out.")
+        return _refused(f"The reference gave no answers: {problem}. Make it simpler, or leave it out.")
     if found["answers"] is None:
-        return _refused("It cannot be imported alone. It may import what the code may, but not the skill itself.")
+        return _refused(
+            "The reference cannot be imported on its own. Make it a complete program: it may import the same packages "
+            "as the code, but not the skill itself."
+        )
     answers = dict(zip(order, found["answers"], strict=True))
     truth = {at: survivors.truth[at] for at in order if at in survivors.truth}
     if silent := [at for at in tested if at in truth and not _is_given(answers[at])]:
         return _refused(
-            f"It gives no result for {format_call(name, survivors.calls[silent[0]])}, a call of the tests: it may be "
-            f"slow, but it has {effort.reference_call_s:g} s for a call."
+            f"The reference gives no result for {format_call(name, survivors.calls[silent[0]])}, a call of the tests. "
+            f"Make it return a result, in at most {effort.reference_call_s:g} s for each call."
         )
     decided = {calls.key(calls.call(each.arguments)) for each in predictions}
     wrong = [at for at, each in truth.items() if _differs(each, answers[at], tested=at in tested)]
@@ -109,9 +112,9 @@ def _differences(
     problems.append(
         ProposalProblem(
             "reference",
-            f"{last.text}{more} Correct the one that is wrong by the description, not to make them agree; let both "
-            "raise an exception for arguments that the skill is not meant for. If any result will do, say "
-            "`unspecified` for the call in `expected`.",
+            f"{last.text}{more} Correct the one that contradicts the description, and do not just make them agree. Let "
+            "both raise an exception for arguments that the skill is not meant for. If any result is acceptable, state "
+            '`"unspecified": true` for the call in `expected`.',
         )
     )
     return ComparedReference(tuple(problems), disputed=tuple(_disputed(survivors, answers, shown, calls)))
@@ -122,11 +125,11 @@ def _texts(name: str, survivors: Survivors, shown: Sequence[int]) -> Iterator[st
         call = format_call(name, survivors.calls[at])
         if at >= survivors.predicted + survivors.new:
             yield (
-                f"The reference fails the tests: it gives another result than the code for {call}, which they call. "
+                f"The reference fails the tests: it gives another result than the code for their call {call}. "
                 "Which of the two is right?"
             )
         else:
-            yield f"The code and the reference differ on {call}. Which of the two is right?"
+            yield f"The code and the reference give different results for {call}. Which of the two is right?"
 
 
 def _disputed(
@@ -139,12 +142,12 @@ def _disputed(
         try:
             checks = {RESULT: as_json(answer["value"])} if "value" in answer else {RAISES: "Exception"}
             yield Prediction(arguments, checks)
-        except ValueError:  # a value that JSON cannot state
+        except ValueError:  # a value that JSON cannot represent
             continue
 
 
 def _is_given(answer: Data) -> bool:
-    """Return whether an answer is a value or an exception of the program's own."""
+    """Return whether an answer is a value, or an exception that the program itself raised."""
     return "value" in answer or ("raised" in answer and not any(map(_is_timeout, _types(answer))))
 
 
@@ -155,7 +158,8 @@ def _is_timeout(kind: str) -> bool:
 def _differs(answer: Data, other: Data, *, tested: bool) -> bool:
     """Return whether two answers cannot both be right.
 
-    Where both raise an exception, both refuse the arguments; only tests say with which exception.
+    If both raise exceptions, their types may differ, because both reject the arguments. The types must be the same only
+    in calls of the tests.
     """
     if not (_is_given(answer) and _is_given(other)):
         return "lost" in other and "value" in answer

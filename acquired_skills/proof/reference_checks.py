@@ -15,42 +15,44 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def reference_problems(
     name: str, code: ParsedSource, reference: ParsedSource, block: ScriptBlock
 ) -> Iterator[ProposalProblem]:
-    """Yield what is wrong with a reference.
+    """Yield the problems of a reference.
 
     Args:
         block: The script block of the code.
     """
     if block.destinations:
-        text = "A skill that connects to destinations is called by its tests alone: leave the reference out."
+        text = "A skill that connects to destinations cannot have a reference. Leave it out."
         yield ProposalProblem("reference", text)
         return
     own, other = _function(name, code.tree), _function(name, reference.tree)
     if other is None:
-        text = f"There is no top-level function `{name}`: define it with the parameters that the skill has."
+        text = f"The reference has no top-level function `{name}`. Define it with the parameters of the skill."
         yield ProposalProblem("reference", text)
         return
     if own is not None and _parameters(own) != _parameters(other):
         yield ProposalProblem(
             "reference",
-            f"It takes ({', '.join(_parameters(other))}), and the skill takes ({', '.join(_parameters(own))}): give it "
-            "the same parameters in the same order.",
+            f"The reference takes ({', '.join(_parameters(other))}), but the skill takes "
+            f"({', '.join(_parameters(own))}). Give the reference the same parameters in the same order.",
         )
         return
     try:
         copied = is_copy(reference, code)
     except RecursionError:
-        yield ProposalProblem("reference", "It is nested too deeply to be compared with the code: make it simpler.")
+        text = "The reference is nested too deeply to be compared with the code. Make it simpler."
+        yield ProposalProblem("reference", text)
         return
     if copied:
         yield ProposalProblem(
             "reference",
-            "It is nearly the same program as the code, so it has the same faults and its agreement proves nothing. "
-            "Write it from the description in another way, such as slow and obvious, or leave it out.",
+            "The reference is nearly the same program as the code, so it has the same faults and its agreement proves "
+            "nothing. Write it from the description with another algorithm, such as a slow but obvious one, or leave "
+            "it out.",
         )
 
 
 def _function(name: str, tree: ast.Module) -> _Function | None:
-    """Return the last function of this name, or the one to which the name is bound as an alias."""
+    """Return the last function of this name, or the function that the name is an alias of."""
     names = {name, function_of(name, tree)} - {""}
     found = [node for node in tree.body if isinstance(node, _Function) and node.name in names]
     return found[-1] if found else None

@@ -18,8 +18,8 @@ _MISSING_MODULE = re.compile(r"No module named '(\w+)")
 def rehearsal_problems(name: str, outcome: Outcome) -> Iterator[ProposalProblem]:
     """Yield everything in the rehearsal that counts against admission.
 
-    Nothing in the rehearsal counts in favour of admission, since its report comes from a process that also ran the
-    proposal's code. `acquired_skills.proof.judging` gathers what counts in favour.
+    Nothing in the rehearsal counts in favour of admission, because its report comes from a process that also ran the
+    proposal's code. `acquired_skills.proof.judging` gathers the evidence that counts in favour.
     """
     if not outcome.ok or not isinstance(outcome.value, dict):
         yield ProposalProblem("limits", _ended_how(outcome))
@@ -28,7 +28,7 @@ def rehearsal_problems(name: str, outcome: Outcome) -> Iterator[ProposalProblem]
         facts = facts_of(outcome.value)
     except ValueError as problem:
         yield ProposalProblem(
-            "limits", f"The output of the box is not a valid report ({problem}): shorten names and texts."
+            "limits", f"The output of the box is not a valid report ({problem}). Shorten names and texts."
         )
         return
     if "import_error" in facts:
@@ -37,20 +37,22 @@ def rehearsal_problems(name: str, outcome: Outcome) -> Iterator[ProposalProblem]
         )
         return
     if "schema_error" in facts:
-        yield ProposalProblem("schema", f"No JSON Schema can be generated from the signature: {facts['schema_error']}.")
+        text = f"No JSON Schema can be generated from the signature: {facts['schema_error']}. Change the type hints."
+        yield ProposalProblem("schema", text)
     elif facts.get("done") and "schema" not in facts:
-        yield ProposalProblem("schema", "No JSON Schema came out of the box: make the signature simpler.")
+        yield ProposalProblem("schema", "The box returned no JSON Schema. Make the signature simpler.")
     elif "schema" in facts and (unusable := why_unusable_input(facts["schema"]["parameters"])):
-        yield ProposalProblem("schema", f"Its JSON Schema cannot be used: {unusable}. Make the signature simpler.")
+        text = f"The JSON Schema of the signature cannot be used: {unusable}. Make the signature simpler."
+        yield ProposalProblem("schema", text)
     yield from _broken_run(facts)
     tests = facts.get("tests", [])
     if facts.get("done") and not facts.get("collection_errors"):
         if not any(test.startswith("skill/") for test in tests):
             yield ProposalProblem(
-                "tests", f"pytest collects no test: write `def test_...():` that asserts on `{name}(...)`."
+                "tests", f"pytest collects no test. Write a `def test_...():` that asserts the result of `{name}(...)`."
             )
         elif len(tests) > MAX_TESTS:
-            yield ProposalProblem("tests", f"pytest collects {len(tests)} tests: keep it to {MAX_TESTS}.")
+            yield ProposalProblem("tests", f"pytest collects {len(tests)} tests. Send at most {MAX_TESTS}.")
         else:
             yield from _red(name, facts)
             yield from _green(facts)
@@ -58,24 +60,24 @@ def rehearsal_problems(name: str, outcome: Outcome) -> Iterator[ProposalProblem]
 
 def _to_import(error: str) -> str:
     if "attempted relative import" in error:
-        return "The code is not part of a package: put what it imports from there into the same file."
+        return "The code is not part of a package, so relative imports fail. Put what it imports into the same file."
     missing = _MISSING_MODULE.search(error)
     if missing is None:
-        return "Make the file import cleanly."
+        return "Change the code so that it can be imported."
     return (
-        f"If `{missing[1]}` is part of your own code, put what is needed of it into the same file. If it is a package, "
+        f"If `{missing[1]}` is part of your own code, put the needed parts into the same file. If it is a package, "
         f'declare it in a PEP 723 block at the top: `# /// script`, `# dependencies = ["{missing[1]}"]`, '
-        "`# ///`; with one, a skill only sees Python and what it declares."
+        "`# ///`. With such a block, a skill can import only the standard library and the packages that it declares."
     )
 
 
 def _ended_how(outcome: Outcome) -> str:
     if outcome.end is End.ERROR or outcome.ok:
         shown = outcome.error.message[:1000] if outcome.error else outcome.stderr.decode(errors="replace")[-1000:]
-        return f"The run of the tests ended before a verdict (exit code {outcome.exit_code}): {shown or 'no message'}."
+        return f"The run of the tests crashed (exit code {outcome.exit_code}): {shown or 'no message'}."
     return (
-        f"The run of the tests was ended by the box's {outcome.end} limit after {outcome.usage.wall_s:.1f} s: "
-        "make the code and the tests need less."
+        f"The run of the tests was ended by the box's {outcome.end} limit after {outcome.usage.wall_s:.1f} s. "
+        "Change the code and the tests so that they need less."
     )
 
 
@@ -91,14 +93,14 @@ def _broken_run(facts: BoxFacts) -> Iterator[ProposalProblem]:
     }
     (part, doing), ended = phases[facts["phase"]], facts.get("ended")
     if ended == "time":
-        text = f"The time limit was reached {doing}: make it faster, with smaller inputs and no waiting."
+        text = f"The time limit was reached {doing}. Make it faster, with smaller inputs and without waiting."
     else:
-        text = f"The process {ended} {doing}, so there is no report: remove the `exit`, `os._exit` or signal."
+        text = f"The process {ended} {doing}, so there is no report. Remove the `exit`, `os._exit` or signal."
     yield ProposalProblem(part, text)
 
 
 def _red(name: str, facts: BoxFacts) -> Iterator[ProposalProblem]:
-    """Report tests that pass on every stub and so prove nothing (SKILL-4)."""
+    """Yield a problem for the tests that pass on every stub and so prove nothing (SKILL-4)."""
     runs = {run["kind"]: run["results"] for run in facts["runs"] if run["kind"] != "skill"}
     own = [test for test in facts["tests"] if test.startswith("skill/")]
     failed = {test for results in runs.values() for test, one in results.items() if one["outcome"] in _FAILED}
@@ -108,18 +110,18 @@ def _red(name: str, facts: BoxFacts) -> Iterator[ProposalProblem]:
     if empty:
         yield ProposalProblem(
             "red",
-            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: passed as well when `{name}` only "
+            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: passed even when `{name}` only "
             f"raised NotImplementedError, returned None, or returned a bare object(). Assert exact results of "
             f"`{name}(...)` inside the test, or remove it.",
         )
     if unjudged and facts.get("done"):
         yield ProposalProblem(
-            "limits", f"{list_tests(unjudged)}: no time was left to try it on stubs. Make the tests faster."
+            "limits", f"{list_tests(unjudged)}: no time was left to run them on stubs. Make the tests faster."
         )
 
 
 def _green(facts: BoxFacts) -> Iterator[ProposalProblem]:
-    """Report tests that do not pass in every run (SKILL-5), separately for each run."""
+    """Yield a problem for each test that does not pass in every run (SKILL-5)."""
     runs = [run["results"] for run in facts["runs"] if run["kind"] == "skill"]
     if not runs:
         yield ProposalProblem("limits", "No time was left to run the tests on the skill. Make the tests faster.")
@@ -145,8 +147,8 @@ def _green(facts: BoxFacts) -> Iterator[ProposalProblem]:
     if unsendable:
         yield ProposalProblem(
             "green",
-            f"It returns {unsendable}, which a tool cannot return as JSON: convert it to a dict, a list, a string or a "
-            "number, or return a data class.",
+            f"The function returns {unsendable}, which a tool cannot return as JSON. Convert it to a dict, a list, a "
+            "string or a number, or return a data class.",
         )
 
 
@@ -155,36 +157,37 @@ def _left_outside(paths: Sequence[str]) -> Iterator[ProposalProblem]:
         yield ProposalProblem(
             "green",
             f"Files were left outside the working folder, which is emptied before each test: {', '.join(paths)}. "
-            "An agent's call keeps only files in its working folder: give relative paths, such as `state.json`.",
+            "Use relative paths, such as `state.json`, because a call keeps only the files in its working folder.",
         )
 
 
 def _shares_state(shared: SharedState, one: ResultOfTest) -> ProposalProblem:
-    """Describe a test whose result depends on whether other tests ran before it."""
+    """Return the problem of a test whose result depends on whether other tests ran before it."""
     test, other = short_name(shared["test"]), short_name(shared["other"])
     if shared.get("files"):
         return ProposalProblem(
             "green",
-            f"{test} fails alone, and passes when it finds the files that {other} leaves:\n{one['text']}\nEach test "
-            f"begins in an empty folder, so let {test} make all the files, and all the earlier calls, that it needs.",
+            f"{test} fails alone, but passes when it finds the files that {other} leaves:\n{one['text']}\nEach test "
+            f"begins in an empty folder, so let {test} create all the files, and make all the earlier calls, that it "
+            "needs.",
         )
     after = f"when {other} runs before it" if other else "when several other tests run before it"
     if shared["passes"]:
-        what = f"{test} fails alone, and passes {after}"
+        what = f"{test} fails alone, but passes {after}"
         do = f"let {test} set up everything that it needs"
     else:
-        what = f"{test} passes alone, and fails {after}"
+        what = f"{test} passes alone, but fails {after}"
         do = "reset it before each test, in a fixture with `@pytest.fixture(autouse=True)`"
     return ProposalProblem(
         "green",
-        f"{what}:\n{one['text']}\nThese tests share state: a global variable of the tests or of the code, a cache, or "
-        f"a default argument that is changed. Tests run in random order, so {do}. If the code holds the state, compute "
-        "the result from the arguments alone.",
+        f"{what}:\n{one['text']}\nThese tests share state, such as a global variable, a cache, or a mutable default "
+        f"argument. Tests run in random order, so {do}. If the code holds the state, compute the result from the "
+        "arguments alone.",
     )
 
 
 def _flaky(test: str, turn: int, runs: Sequence[Mapping[str, ResultOfTest]]) -> str:
-    """Describe in which run a flaky test failed, and what it may depend on."""
+    """Return in which run a flaky test failed, and what its result may depend on."""
     which = {2: "second", 3: "third"}.get(turn, f"{turn}th")
     order = list(runs[turn - 1])
     earlier = order[: order.index(test)] if test in order else []
@@ -197,28 +200,28 @@ def _flaky(test: str, turn: int, runs: Sequence[Mapping[str, ResultOfTest]]) -> 
 def _not_green(test: str, one: ResultOfTest, again: str) -> ProposalProblem:
     shown = short_name(test)
     if test.startswith("earlier/"):
-        shown += " (a test of the version before; `breaking=true` if the change of behaviour is intended)"
+        shown += " (a test of the earlier version; send `breaking=true` if the change of behaviour is intended)"
     match one["outcome"]:
         case "failed":
             return ProposalProblem("green", f"{shown} fails{again}:\n{one['text']}\n{_correct(shown)}")
         case "timeout":
             return ProposalProblem(
-                "green", f"{shown} takes too long{again}: use smaller inputs or end the endless loop."
+                "green", f"{shown} takes too long{again}. Use smaller inputs, or correct the endless loop."
             )
         case "skipped":
             return ProposalProblem(
-                "green", f"{shown} is skipped{again}: remove its mark or the call of `pytest.skip`, or the test."
+                "green", f"{shown} is skipped{again}. Remove its `skip` mark or its call of `pytest.skip`, or the test."
             )
         case "xfail":
             return ProposalProblem(
-                "green", f"{shown} is expected to fail (xfail){again}: assert what the code does, or remove the test."
+                "green", f"{shown} is expected to fail (xfail){again}. Assert what the code does, or remove the test."
             )
         case "exited":
             return ProposalProblem(
-                "green", f"{shown} ends its process ({one['text']}){again}: return or raise instead."
+                "green", f"{shown} ends its process ({one['text']}){again}. Return or raise an exception instead."
             )
         case _:
-            return ProposalProblem("green", f"{shown} gave no report{again}: every test must run to its end.")
+            return ProposalProblem("green", f"{shown} gave no report{again}. Let every test run to its end.")
 
 
 def _correct(test: str) -> str:

@@ -1,7 +1,7 @@
 """Generates calls similar to those of the tests (SKILL-6), which may expose a mutant that no test kills.
 
-They are made from the calls as data (`acquired_skills.in_box.packing`): with other values of the same kind, the other
-calls' arguments, and constants of the code. The same seed gives the same calls.
+They are derived from the calls as data (`acquired_skills.in_box.packing`). Arguments are replaced by other values of
+the same kind, by arguments of other calls, and by constants in the code. The same seed gives the same calls.
 """
 
 import ast
@@ -15,9 +15,9 @@ from acquired_skills.proof.answers import Data
 from acquired_skills.proof.varied_calls import argument_places, take_in_turn, value_key, with_argument
 
 _MOST_CONSTANTS = 20
-_MOST_CHARS = 50  # characters of a constant that is used
+_MOST_CHARS = 50  # largest number of characters of a constant that is used
 _MOST_NUMBER = 1_000_000
-_MOST_ITEMS = 200  # items of a list that is doubled or has an item replaced
+_MOST_ITEMS = 200  # largest number of items of a list that is doubled, or of which an item is replaced
 
 
 def similar_calls(
@@ -26,7 +26,7 @@ def similar_calls(
     """Return at most `most` new calls, made by varying the arguments of each call in turn.
 
     Args:
-        code: The skill's code, whose constants are used as arguments too.
+        code: The skill's code. Its constants are used as arguments too.
     """
     order, found = random.Random(seed), _constants(code)  # noqa: S311 -- a choice, not a secret
     rows = []
@@ -77,7 +77,10 @@ def _lists(items: list[Any], given: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def _instances(inner: Any, given: Sequence[Any]) -> Iterator[Any]:
-    """Yield instances with one other field. They are made from trees only, since a reference needs its instance."""
+    """Yield instances with another value in one field.
+
+    Only trees are varied, because a back-reference in a graph would no longer point to its instance.
+    """
     name, fields, *number = inner
     if number or '"again"' in json.dumps(fields):
         return

@@ -1,7 +1,7 @@
-"""Gives a proposal whose function is not named in snake_case a snake_case name (SKILL-2).
+"""Gives a proposal a snake_case name if its function is named in another style (SKILL-2).
 
-The function keeps its name. One line is added to the code, which makes the name of the skill an alias of it, and the
-imports of the tests are changed to that name. So everything that is proved and stored has one name.
+The function keeps its name. One line is added to the code, which makes the name of the skill an alias of the function,
+and the tests are changed to import the alias. So everything that is proved and stored uses one name.
 """
 
 import ast
@@ -19,7 +19,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def snake_case(name: str) -> str:
-    """Return a name in snake_case; the name itself if it is not made of ASCII letters, digits and separators."""
+    """Convert a name to snake_case. A name with other characters than ASCII letters, digits and separators is kept."""
     if not _SEPARATED.fullmatch(name):
         return name
     return _BREAK.sub("_", name).strip("_").lower()
@@ -56,13 +56,13 @@ def in_snake_case(proposal: Proposal) -> tuple[Proposal, str]:
 
 
 def function_of(name: str, tree: ast.Module) -> str:
-    """Return the function to which a top-level assignment binds the name as an alias; "" if there is none."""
+    """Return the function that a top-level assignment makes the name an alias of; "" if there is none."""
     values = [node.value for node in tree.body if isinstance(node, ast.Assign) and name in _targets(node)]
     return values[-1].id if values and isinstance(values[-1], ast.Name) else ""
 
 
 def _aliased(code: ast.Module, name: str) -> str:
-    """Return the one function with another name that is this name in snake_case; "" if there is none, or several."""
+    """Return the only function whose name becomes `name` in snake_case; "" if there is none, or several."""
     functions = {node.name for node in code.body if isinstance(node, _Function)}
     similar = [each for each in functions if snake_case(each) == name]
     return similar[0] if len(similar) == 1 and name not in functions else ""

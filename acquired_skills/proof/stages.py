@@ -14,7 +14,7 @@ from sandbox.contract import Language
 
 @dataclass(frozen=True, slots=True)
 class AdmissionStages:
-    """How proposals in one language are admitted.
+    """The functions that check and admit proposals in one language.
 
     Attributes:
         check: The static checks (`acquired_skills.proof.static_checks.check`).

@@ -22,7 +22,7 @@ from sandbox.contract import Destination
 
 MAX_CODE_BYTES = 64 << 10
 MAX_TEST_BYTES = 64 << 10
-MAX_REFERENCE_BYTES = 16 << 10  # less than that of code, since it is kept in the report
+MAX_REFERENCE_BYTES = 16 << 10  # less than the limit of code, because the reference is kept in the report
 MIN_DESCRIPTION = 12
 MAX_DESCRIPTION = 1024  # the Agent Skills format's own limit
 MAX_EXAMPLES = 32
@@ -42,7 +42,7 @@ def check(
         allowed: The destinations that skills may connect to.
 
     Raises:
-        SkillRefused: Something has to be changed; the exception lists every problem, in the order of the proposal's
+        SkillRefused: The proposal has to be changed. The exception lists every problem, in the order of the proposal's
             parts.
     """
     given = proposal
@@ -73,7 +73,7 @@ def check(
 
 
 def check_words(proposal: Proposal, static_names: frozenset[str]) -> list[ProposalProblem]:
-    """Check the name, description and examples, which do not depend on the kind of program."""
+    """Check the name, the description and the examples, which skills in every language have."""
     problems = [ProposalProblem("name", text) for text in name_problems(proposal.name, static_names)]
     return [*problems, *_description(proposal)]
 
@@ -83,13 +83,13 @@ def _description(proposal: Proposal) -> Iterator[ProposalProblem]:
     if len(text) < MIN_DESCRIPTION:
         yield ProposalProblem(
             "description",
-            f"It has {len(text)} characters, which is too short to be found by searches: say in a sentence what the "
-            "skill does and when to use it.",
+            f"It has {len(text)} characters, which is too short for the skill to be found by searches. Say in a "
+            "sentence what the skill does and when to use it.",
         )
     if len(text) > MAX_DESCRIPTION:
-        yield ProposalProblem("description", f"It has {len(text)} characters: keep it to {MAX_DESCRIPTION}.")
+        yield ProposalProblem("description", f"It has {len(text)} characters: use at most {MAX_DESCRIPTION}.")
     if len(proposal.examples) > MAX_EXAMPLES:
-        yield ProposalProblem("examples", f"There are {len(proposal.examples)}: keep the best {MAX_EXAMPLES}.")
+        yield ProposalProblem("examples", f"There are {len(proposal.examples)} examples: keep the best {MAX_EXAMPLES}.")
     for number, example in enumerate(proposal.examples, 1):
         if not example.strip() or len(example) > MAX_EXAMPLE:
             said = f"has {len(example)} characters" if example.strip() else "is empty"
@@ -99,7 +99,7 @@ def _description(proposal: Proposal) -> Iterator[ProposalProblem]:
             break
     if not 0 < proposal.timeout_s <= MAX_TIMEOUT_S:
         yield ProposalProblem(
-            "limits", f"timeout_s is {proposal.timeout_s:g}: give seconds above 0, up to {MAX_TIMEOUT_S:g}."
+            "limits", f"timeout_s is {proposal.timeout_s:g}: use a number of seconds above 0, up to {MAX_TIMEOUT_S:g}."
         )
     parts: list[tuple[Part, str]] = [("description", text), *(("examples", each) for each in proposal.examples)]
     for part, shown in parts:
@@ -116,7 +116,7 @@ def _parsed(part: Part, source: str, limit: int, problems: list[ProposalProblem]
     if size > limit:
         text = f"It has {size:,} bytes: keep it under {limit:,}, for instance by leaving out what is not needed."
     elif not source.strip():
-        text = "It is empty: give the Python source."
+        text = "It is empty: send the Python source."
     else:
         try:
             parsed = ParsedSource.parse(source)
@@ -128,7 +128,7 @@ def _parsed(part: Part, source: str, limit: int, problems: list[ProposalProblem]
             line = f": `{error.text.strip()[:120]}`" if error.text else ""
             text = f"Syntax error in {where}{line}: {error.msg}. Correct that line."
         except (ValueError, RecursionError, MemoryError) as error:
-            text = f"It cannot be parsed ({type(error).__name__}: {error}): make it simpler."
+            text = f"It cannot be parsed ({type(error).__name__}: {error}). Make it simpler."
     problems.append(ProposalProblem(part, text))
     return None
 
@@ -139,7 +139,7 @@ def _code(name: str, tree: ast.Module) -> Iterator[ProposalProblem]:
         module = relative.module or relative.names[0].name
         yield ProposalProblem(
             "code",
-            f"Line {relative.lineno} has a relative import, but the code is a top-level module: pass the other modules "
+            f"Line {relative.lineno} has a relative import, but the code is a top-level module. Send the other modules "
             f"in `files` and write `import {module}` or `from {module} import ...`.",
         )
     functions = [node for node in tree.body if isinstance(node, _Function)]
@@ -158,7 +158,7 @@ def _code(name: str, tree: ast.Module) -> Iterator[ProposalProblem]:
 
 
 def _others(name: str, tree: ast.Module) -> Iterator[str]:
-    """Yield what else in the module has this name."""
+    """Yield descriptions of other definitions in the module that have this name."""
     for node in tree.body:
         match node:
             case ast.ClassDef(name=found) if name in (found, snake_case(found)) and not found.startswith("_"):
@@ -189,7 +189,7 @@ def check_predictions(proposal: Proposal) -> Iterator[ProposalProblem]:
     else:
         if not any(_too_deep([each.arguments, each.checks]) for each in proposal.expected):
             return
-    yield ProposalProblem("expected", "A prediction is nested too deeply: use simpler arguments.")
+    yield ProposalProblem("expected", "A prediction is nested too deeply. Use simpler arguments.")
 
 
 def _too_deep(value: object) -> bool:
@@ -209,7 +209,7 @@ def _block(proposal: Proposal, allowed: frozenset[Destination], problems: list[P
         return None
     package = canonicalize_name(proposal.name)
     if any(canonicalize_name(Requirement(each).name) == package for each in block.dependencies):
-        text = f"`{proposal.name}` is one of its own dependencies, and the skill would hide it: choose another name."
+        text = f"`{proposal.name}` is also the name of a dependency, which the skill would hide: choose another name."
         problems.append(ProposalProblem("name", text))
     refused = not_allowed(block.destinations, allowed)
     if refused:
@@ -225,20 +225,20 @@ def _function(function: _Function) -> Iterator[ProposalProblem]:
         )
     if arguments.posonlyargs:
         yield ProposalProblem(
-            "code", f"`{name}` has positional-only parameters: remove the `/`, arguments come by name."
+            "code", f"`{name}` has positional-only parameters. Remove the `/`, because arguments are passed by name."
         )
     for star, extra, kind in (("*", arguments.vararg, "list"), ("**", arguments.kwarg, "dict")):
         if extra is not None:
             yield ProposalProblem(
                 "code",
-                f"`{star}{extra.arg}` of `{name}` cannot be passed, because a tool's arguments have names: take one "
-                f"parameter `{extra.arg}: {kind}`, or name each parameter, and let the tests call it that way.",
+                f"`{star}{extra.arg}` of `{name}` cannot be passed, because a tool's arguments have names. Use one "
+                f"parameter `{extra.arg}: {kind}`, or name each parameter, and change the calls in the tests.",
             )
 
 
 def _tests(name: str, nodes: Sequence[ast.AST]) -> Iterator[ProposalProblem]:
     if not any(_imports(node, name) for node in nodes):
-        yield ProposalProblem("tests", f"They never import the skill: start with `from {name} import {name}`.")
+        yield ProposalProblem("tests", f"The tests never import the skill: start with `from {name} import {name}`.")
     if not any(isinstance(node, _Function) and node.name.startswith("test") for node in nodes):
         yield ProposalProblem("tests", f"There is no test: write `def test_...():` that asserts what `{name}` returns.")
 
@@ -248,8 +248,8 @@ def _imports_of_modules(proposal: Proposal, tests: ParsedSource) -> Iterator[Pro
     if found:
         yield ProposalProblem(
             "tests",
-            f"They import `{found[0]}`, which is a further module of the skill. Tests see only the skill, as agents "
-            f"do: import what they need `from {proposal.name}`.",
+            f"The tests import `{found[0]}`, which is an extra file of the skill. Tests can use only the skill itself, "
+            f"as agents do. Import what they need `from {proposal.name}`.",
         )
 
 

@@ -1,12 +1,12 @@
 """Finds calls that distinguish the mutants that no test kills from the skill (SKILL-6, GATE-1).
 
 The skill and these mutants answer the calls that the author predicted, calls similar to those of the tests, and calls
-with boundary values. A mutant that answers one of them differently shows a gap in the tests, and the call is a question
-to the author. A mutant that gives the same answers as the skill is considered equivalent: no test could kill it, so it
-does not count against the tests.
+with boundary values. If a mutant answers a call differently, the tests have a gap, and the author is asked about the
+call. If it gives the same answers as the skill, it is considered equivalent: no test could kill it, so it does not
+count against the tests.
 
-Methods such as `__eq__` of the skill's classes are often called by its tests alone, and the tests are judged without
-them. So there may be any number of equivalent mutants in these, but not elsewhere.
+Often only tests call methods such as `__eq__` of the skill's classes, and the tests are judged without these methods.
+So any number of mutants in them may be equivalent, but only a limited share of the others.
 """
 
 import ast
@@ -27,7 +27,7 @@ _CALLED_BY_TESTS = frozenset(
     ("__eq__", "__format__", "__hash__", "__init__", "__ne__", "__post_init__", "__repr__", "__str__")
 )
 LEAST_ANSWERED = 10  # answered calls needed before a mutant can be called equivalent
-MOST_EQUIVALENT = 0.25  # share of all mutants; if it is larger, the code hides its changes or is rarely reached
+MOST_EQUIVALENT = 0.25  # largest share of equivalent mutants; if more seem so, the calls hardly reach the changed code
 _SEED = 1  # seed for choosing calls; it is constant, so that the same proposal gets the same questions
 
 
@@ -36,12 +36,12 @@ class Survivors:
     """The answers of the skill, and of the mutants that no test kills, to calls that no test makes.
 
     Attributes:
-        calls: The calls: first those that were predicted, then new ones, then those of the tests.
-        predicted: How many calls were predicted.
-        new: How many new calls follow those.
-        truth: The skill's answers by call; those that vary or take too long are missing.
-        differing: For each surviving mutant, its answers that differ from the skill's, by call.
-        equivalent: The mutants that are equivalent to the skill.
+        calls: First the calls that were predicted, then the new ones, then those of the tests.
+        predicted: The number of predicted calls.
+        new: The number of new calls.
+        truth: The skill's answers, by the index of the call. Answers that vary or take too long are missing.
+        differing: For each surviving mutant, its answers that differ from the skill's, by the index of the call.
+        equivalent: The numbers of the mutants that are equivalent to the skill.
     """
 
     calls: Sequence[Data] = ()
@@ -93,7 +93,7 @@ def _compared(
     """Compare the answers of the mutants with those of the skill.
 
     Args:
-        answered: The answers, with a mutant's place in `left` as its number.
+        answered: The answers. The number of a mutant is its position in `left`.
         whole: Whether all calls of the tests were made.
     """
     truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer or "raised" in answer}
@@ -125,7 +125,7 @@ def _compared(
 
 
 def _lines_called_by_tests(tree: ast.Module) -> set[int]:
-    """Return the lines of those methods of classes that tests call when they make and compare instances."""
+    """Return the line numbers of the methods that tests call when they make and compare instances of classes."""
     methods = (
         method
         for node in tree.body
@@ -137,5 +137,5 @@ def _lines_called_by_tests(tree: ast.Module) -> set[int]:
 
 
 def _differs_in_order(one: Data, other: Data) -> bool:
-    """Return whether two answers differ only in the order of items, and not in what the call changed or printed."""
+    """Return whether two answers differ at most in the order of items, while what the calls changed is the same."""
     return same_answer(one, other) and all(one.get(part) == other.get(part) for part in ("after", "files", "printed"))

@@ -1,8 +1,8 @@
 """Makes the same calls to a skill and to its variants, each in its own box (SKILL-6).
 
 Every box gets one program as a file, with the same calls and time limits. The skill itself runs repeatedly among its
-variants, at positions that only the engine knows, and the variants' answers are compared with those that it gives
-there. So a program can tell which variant it is only from its own text, not from a clock or a counter.
+variants, at positions that only the engine knows, and the variants' answers are compared with those of these runs. So a
+program can find out which variant it is only from its own text, not from a clock or a counter.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from acquired_skills.proof.mutation.programs import MutantWriter
 
 SHORTEST_S = 0.5
 SLOWER = 10  # a variant may take this many times as long as the skill
-EACH_S = 0.1  # seconds for one call that no test makes
-AT_ONCE = 3  # boxes that run at the same time
-EVERY = 8  # variants in a group; the skill itself runs once in each
+EACH_S = 0.1  # time limit in seconds of one call that no test makes
+AT_ONCE = 3  # number of boxes that run at the same time
+EVERY = 8  # number of variants in a group; the skill itself runs once in each group
 _ENDED = {"ended": True}
 _ITSELF = -1
 T = TypeVar("T")
@@ -35,9 +35,9 @@ class VariantAnswers:
     A variant for which there was no time, or that cannot be written as a program, is missing.
 
     Attributes:
-        truth: The skill's answers, by call.
+        truth: The skill's answers, in the order of the calls.
         more: The skill's answers when it ran again among its variants.
-        others: Answers of its variants, by number; None for one that cannot be loaded.
+        others: The answers of its variants, by number; None for a variant that cannot be loaded.
     """
 
     truth: Sequence[Data]
@@ -45,7 +45,10 @@ class VariantAnswers:
     others: Mapping[int, Sequence[Data] | None] = field(default_factory=dict)
 
     def changes(self, number: int) -> dict[int, Data] | None:
-        """Return a variant's answers that differ from the skill's, by call; None if the variant cannot be loaded."""
+        """Return a variant's answers that differ from the skill's, by the index of the call.
+
+        The result is None if the variant cannot be loaded.
+        """
         answers = self.others[number]
         if answers is None:
             return None
@@ -69,12 +72,13 @@ class Variants:
     async def compared(
         self, variants: Sequence[Mutant], calls: Sequence[Data], *, usual_s: float, budget_s: float, each_s: float = 0.0
     ) -> VariantAnswers:
-        """Make the same calls to the skill and to these variants. When time runs out, the remaining variants are
-        skipped.
+        """Make the same calls to the skill and to these variants.
+
+        When the time runs out, the remaining variants are skipped.
 
         Args:
             usual_s: Seconds that the skill takes for the calls.
-            budget_s: Seconds for all variants.
+            budget_s: Time limit in seconds for all variants together.
             each_s: Time limit for one call in seconds; 0 for none.
 
         Raises:
@@ -103,7 +107,7 @@ class Variants:
         return VariantAnswers(truth, more, {number: each["answers"] for number, each in collected.items()})
 
     async def run_again(self, variant: Mutant | None, calls: Sequence[Data], usual_s: float) -> Sequence[Data] | None:
-        """Make the calls of `compared` again, and return the answers of one variant or, without one, of the skill."""
+        """Make the calls of `compared` again, and return the answers of a variant, or of the skill if it is None."""
         asking = _Asking(self, [variant] if variant else [], calls, self.patience(usual_s), 0.0)
         collected = await asking.variant(0) if variant else await asking.itself()
         return collected["answers"] if collected else None
@@ -112,7 +116,11 @@ class Variants:
         """Return the answers of the skill and of the mutants with these numbers to calls that no test makes.
 
         A call that the skill answers slowly or nondeterministically has `_ENDED` as its answer.
-        Mutants are numbered by their position in `numbers`. Raises as `compared` does.
+        Mutants are numbered by their position in `numbers`.
+
+        Raises:
+            ValueError: The skill itself gives no answers.
+            SandboxError: No box can run.
         """
         code, seconds = self.writer.source.text, self.runner.effort.similar_calls_s
         collected = await self.runner.run_program(code, calls, seconds / 4, EACH_S)
@@ -136,7 +144,7 @@ class Variants:
 
     @staticmethod
     def patience(usual_s: float) -> float:
-        """Return the seconds that a variant has for all calls."""
+        """Return the time limit of a variant for all calls, in seconds."""
         return max(SHORTEST_S, usual_s * SLOWER)
 
 
@@ -147,7 +155,7 @@ def _took_too_long(answer: Data) -> bool:
 
 
 def _order(variants: int) -> list[int]:
-    """Return the numbers of variants, shuffled within each group, with the skill in each group and at the end."""
+    """Return the order of the runs: the variants, shuffled in groups, with the skill in each group and at the end."""
     order: list[int] = []
     for first in range(0, variants, EVERY):
         some = [_ITSELF, *range(first, min(first + EVERY, variants))]
@@ -181,14 +189,14 @@ class _Asking:
             return await self.variants.runner.run_program(
                 program, self.calls, self.seconds, self.each_s, path=self.changes[number].path
             )
-        except ValueError:  # it exhausted the box, or ended the process that forwards its answers
+        except ValueError:  # it used up the limits of the box, or ended the process that forwards its answers
             return {"answers": [dict(_ENDED)] * len(self.calls), "seconds": self.seconds}
 
 
 def first_difference(
     ones: Sequence[Data], others: Sequence[Data] | None, leave_out: frozenset[int] = frozenset()
 ) -> int | None:
-    """Return the first call that two programs answer differently, or None if there is none.
+    """Return the index of the first call that two programs answer differently; None if there is none.
 
     Args:
         others: The answers of the second program; None if it cannot be loaded.
@@ -202,8 +210,9 @@ def first_difference(
 
 
 async def gather_or_cancel(*work: Coroutine[Any, Any, T]) -> list[T]:
-    """Run these coroutines concurrently and return their results. If one fails, cancel the rest and wait until they
-    end.
+    """Run coroutines concurrently and return their results.
+
+    If one of them fails, the others are cancelled, and its exception is raised once they have ended.
     """
     tasks = [asyncio.ensure_future(each) for each in work]
     try:

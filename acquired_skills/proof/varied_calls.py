@@ -1,4 +1,4 @@
-"""Makes calls from the calls of tests by replacing arguments, and chooses among them (SKILL-6, GATE-1).
+"""Helpers that replace arguments in the calls of tests and choose among the new calls (SKILL-6, GATE-1).
 
 Calls are data (`acquired_skills.in_box.packing`).
 """
@@ -10,16 +10,16 @@ from typing import Any
 
 from acquired_skills.proof.answers import Data
 
-Place = tuple[str, int | str]  # the field of the call, and the index or the name in it
+Place = tuple[str, int | str]  # the field of the call, such as "positional", and the index or the name in it
 
 
 def argument_places(call: Data) -> list[Place]:
-    """Return the places of a call's arguments."""
+    """Return the place of each argument of a call."""
     return [*(("arguments", i) for i in range(len(call["arguments"]))), *(("named", name) for name in call["named"])]
 
 
 def with_argument(call: Data, place: Place, value: Any) -> dict[str, Any]:
-    """Return the call with another value at this place."""
+    """Return the call with another value for one argument."""
     field, at = place
     held: Any = list(call[field]) if field == "arguments" else dict(call[field])
     held[at] = value
@@ -41,5 +41,5 @@ def take_in_turn(rows: Iterable[Sequence[dict[str, Any]]], known: Sequence[Data]
 
 
 def value_key(value: Any) -> str:
-    """Return a canonical text for packed data: equal values have equal keys."""
+    """Return a canonical text of packed data. Equal values have equal keys."""
     return json.dumps(value, sort_keys=True)

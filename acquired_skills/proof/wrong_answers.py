@@ -1,6 +1,7 @@
-"""Makes wrong answers of the right kind (SKILL-4). A test that passes on all of them checks only the kind.
+"""Makes wrong answers of the right kind, such as another number for a number (SKILL-4).
 
-The engine, not the skill, makes them from the answers as data (`acquired_skills.in_box.packing`).
+A test that passes on all of them checks only the kind of the answer. The engine, not the skill, makes them from the
+skill's answers, which are data (`acquired_skills.in_box.packing`).
 """
 
 from collections.abc import Mapping
@@ -8,13 +9,13 @@ from typing import Any
 
 WAYS = 3
 _PAIR = 2
-_OTHERS = ("Exception", "RuntimeError", "OSError")  # types that replace the type of an exception
+_OTHERS = ("Exception", "RuntimeError", "OSError")  # types that replace the type of a raised exception
 
 
 def wrong_answer(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
-    """Return a different answer of the same kind. For an unknown kind, its value is None.
+    """Return a different answer of the same kind. If the kind is unknown, the value of the answer is None.
 
-    At least one of the ways changes every part of the answer, so that a test of any part notices.
+    Every part of the answer is changed by at least one of the ways, so that a test of any part can fail.
     """
     if "raised" in answer:
         return {"raised": {"types": [f"builtins:{_OTHERS[way]}", "builtins:Exception"], "args": ["?"], "text": "?"}}
@@ -69,7 +70,7 @@ def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: C901, PLR0911, PLR
         case "object", [name, dict(fields), *number] if fields:
             return {kind: [name, {field: _other(value, way) for field, value in fields.items()}, *number]}
         case "again", [int(number), int(known)] if 0 <= number < known and known > 1:
-            return {kind: [(number + way + 1) % known, known]}  # another instance among the arguments
+            return {kind: [(number + way + 1) % known, known]}  # another one of the instances among the arguments
         case (("decimal" | "fraction"), _):
             return {kind: ("-7", "0", "1/3" if kind == "fraction" else "0.3")[way]}
         case (("date" | "datetime"), str(text)):

@@ -1,7 +1,7 @@
-"""Reads skills from elsewhere (from a folder or a zip file) into memory. Nothing is written to disk.
+"""Reads skills to import from a folder or a zip file into memory. Nothing is written to disk.
 
-The source may be malicious, so reading is refused at the first entry that is not a plain file with a plain, relative
-name, and when the files are larger, more deeply nested or more numerous than a skill needs.
+The source may be malicious. So it is refused if an entry is not a plain file with a plain, relative name, or if the
+files are larger, more deeply nested or more numerous than a skill needs.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ from pathlib import Path
 from acquired_skills.model.skill import SkillError
 
 MOST_FILES = 512
-MOST_BYTES = 16 << 20  # bytes of all files together
+MOST_BYTES = 16 << 20  # maximum size of all files together, in bytes
 MOST_FILE = 4 << 20
 MOST_DEPTH = 8
-MOST_RATIO = 100  # maximum compression ratio; deflate can reach 1,032, while text and code reach 20
-SMALL = 64 << 10  # bytes; smaller files may have a higher ratio, since a short file of blanks is not a zip bomb
+MOST_RATIO = 100  # maximum compression ratio; text and code reach 20, and deflate can reach 1,032
+SMALL = 64 << 10  # bytes; smaller files may have a higher ratio, because a short file of blanks is not a zip bomb
 SKILL_FILE = "SKILL.md"
-_MOST_NAME = 200  # characters of a path
+_MOST_NAME = 200  # maximum number of characters of a path
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _ENCRYPTED = 1  # bit 0 of the general purpose flags (APPNOTE.TXT, 4.4.4)
 # First bytes of zip (full and empty), gzip, bzip2, xz, 7z and zstd.
 _NESTED = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"7z\xbc\xaf\x27\x1c", b"(\xb5/\xfd")
-_TAR = (257, b"ustar")  # offset and text of the mark of a tar file
+_TAR = (257, b"ustar")  # offset and text of the signature of a tar file
 _CHUNK = 1 << 16
 
 Files = Mapping[str, bytes]  # relative POSIX path -> content
@@ -41,14 +41,17 @@ class Unreadable(SkillError):
 def read_skills(path: Path) -> list[Files]:
     """Return the files of each skill in a folder or a zip file, with paths relative to the skill's own folder.
 
-    A folder is one skill. An archive has `SKILL.md` at its top, or one folder per skill. Raises Unreadable.
+    A folder is one skill. An archive has `SKILL.md` at its top level, or one folder for each skill.
+
+    Raises:
+        Unreadable: The source is not a skill, or is unsafe to read.
     """
     try:
         kind = path.stat().st_mode
         if stat.S_ISDIR(kind):
             return [_checked(dict(_of_folder(path)), str(path))]
         if not stat.S_ISREG(kind):
-            raise Unreadable(f"{path} is neither a folder nor a zip file.")
+            raise Unreadable(f"{path} is neither a folder nor a zip file. Give the path of one of these.")
         return _split(_checked(dict(_of_zip(path)), str(path)), str(path))
     except OSError as error:
         raise Unreadable(f"{error.filename or path} cannot be read ({error.strerror or error}).") from None
@@ -61,8 +64,9 @@ def digest_of(files: Files) -> str:
 
 
 def _of_folder(root: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a folder. Each is opened by descriptor, without following links, in case the folder changes
-    meanwhile.
+    """Yield the path and the content of each file in a folder.
+
+    Files are opened by descriptor without following links, in case the folder changes in the meantime.
     """
     left = _Limits(str(root))
     for at, folders, files, descriptor in os.fwalk(root, follow_symlinks=False, onerror=_raise):
@@ -86,15 +90,15 @@ def _of_folder(root: Path) -> Iterator[tuple[str, bytes]]:
 def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
     left = _Limits(str(path))
     if path.stat().st_size > MOST_BYTES:
-        raise Unreadable(f"{path} has over {MOST_BYTES:,} bytes.")
+        raise Unreadable(f"{path} has more than {MOST_BYTES:,} bytes, the limit of a skill.")
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             if len(entries) > 2 * MOST_FILES:
-                raise Unreadable(f"{path} has {len(entries):,} entries; a skill has {MOST_FILES} files at most.")
+                raise Unreadable(f"{path} has {len(entries):,} entries, but a skill has at most {MOST_FILES} files.")
             names = [entry.filename for entry in entries]
             if len(set(names)) < len(names):
-                raise Unreadable(f"{path} has the same name twice.")
+                raise Unreadable(f"{path} contains two entries with the same name.")
             for entry in entries:
                 left.name(entry.orig_filename.rstrip("/"))
                 _check_entry(entry, str(path))
@@ -103,10 +107,13 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
                 with archive.open(entry) as file:
                     data = left.take(entry.filename, iter(lambda: file.read(_CHUNK), b""))
                 if len(data) > max(SMALL, MOST_RATIO * entry.compress_size):
-                    raise Unreadable(f"{path}: {_shown(entry.filename)} unpacks to {len(data):,} bytes: a zip bomb.")
+                    raise Unreadable(
+                        f"{path}: {_shown(entry.filename)} is refused as a zip bomb, because it unpacks to "
+                        f"{len(data):,} bytes."
+                    )
                 yield entry.filename, data
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
-        raise Unreadable(f"{path} is not a zip file that can be read ({' '.join(str(error).split())[:200]}).") from None
+        raise Unreadable(f"{path} cannot be read as a zip file ({' '.join(str(error).split())[:200]}).") from None
 
 
 def _check_entry(entry: zipfile.ZipInfo, where: str) -> None:
@@ -130,8 +137,10 @@ class _Limits:
         self._bytes = MOST_BYTES
 
     def name(self, path: str) -> None:
-        """Check a path. Raises Unreadable if it might lead outside the folder, or be the same as another on some
-        system.
+        """Check a path.
+
+        Raises:
+            Unreadable: The path might lead outside the folder, or be another name for the same file on some system.
         """
         parts = path.split("/")
         odd = any(not c.isprintable() or c in '\\:*?"<>|' for c in path)
@@ -141,31 +150,43 @@ class _Limits:
             raise Unreadable(f"{self._where}: {_shown(path)} is too long, or too deep (at most {MOST_DEPTH} folders).")
 
     def folder(self, path: str) -> None:
-        """Check and count a folder, whether or not it has files. Raises Unreadable."""
+        """Check and count a folder, even if it has no files.
+
+        Raises:
+            Unreadable: The path is invalid, or there are too many folders.
+        """
         self.name(path)
         self._folders -= 1
         if self._folders < 0:
-            raise Unreadable(f"{self._where} has over {MOST_FILES} folders.")
+            raise Unreadable(f"{self._where} has more than {MOST_FILES} folders, the limit of a skill.")
 
     def take(self, path: str, chunks: Iterator[bytes]) -> bytes:
-        """Return the whole content of a file, regardless of its stated size. Raises Unreadable if it is too large."""
+        """Return the whole content of a file, regardless of its stated size.
+
+        Raises:
+            Unreadable: The file is too large, or there are too many files.
+        """
         self._files -= 1
         if self._files < 0:
-            raise Unreadable(f"{self._where} has over {MOST_FILES} files.")
+            raise Unreadable(f"{self._where} has more than {MOST_FILES} files, the limit of a skill.")
         found, most = bytearray(), min(MOST_FILE, self._bytes)
         for chunk in chunks:
             found += chunk
             if len(found) > most:
                 raise Unreadable(
-                    f"{self._where}: {_shown(path)} is too large; a file may have {MOST_FILE:,} bytes, and all "
-                    f"together {MOST_BYTES:,}."
+                    f"{self._where}: {_shown(path)} is too large. A file may have at most {MOST_FILE:,} bytes, and all "
+                    f"files together {MOST_BYTES:,}."
                 )
         self._bytes -= len(found)
         return bytes(found)
 
 
 def _checked(files: dict[str, bytes], where: str) -> dict[str, bytes]:
-    """Refuse names that are equal on some system, and nested archives. Raises Unreadable."""
+    """Return the files after checking their names and contents.
+
+    Raises:
+        Unreadable: Two names are equal on some system, or a file is an archive.
+    """
     seen: dict[str, str] = {}
     for path in files:
         parts = path.split("/")
@@ -191,7 +212,7 @@ def _split(files: dict[str, bytes], where: str) -> list[Files]:
         skills.setdefault(top, {})[rest] = data
     without = [top for top, inside in skills.items() if SKILL_FILE not in inside]
     if without or not skills:
-        raise Unreadable(f"{where} has no {SKILL_FILE} at its top, nor in each of its folders.")
+        raise Unreadable(f"{where} has no {SKILL_FILE}. It must be at the top level, or in each top-level folder.")
     return [skills[top] for top in sorted(skills)]
 
 

@@ -1,7 +1,7 @@
-"""`CorrectedCalls`: keeps calls with their right results, which later versions of a skill must return (SKILL-13).
+"""`CorrectedCalls`: stores calls with their correct results, which later versions of a skill must return (SKILL-13).
 
 Unlike failed inputs, corrections belong to the skill and not to the user who made them. Like its tests, they are shown
-to every author of a version.
+to every author of a new version.
 """
 
 import json
@@ -14,8 +14,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, St
 from acquired_skills.model.skill import SkillError
 from engine.stores.records import Records
 
-MOST_KEPT = 50  # corrections that apply to one skill
-MOST_BYTES = 4_096  # of the arguments, and of the right result, as JSON
+MOST_KEPT = 50  # maximum number of corrections that apply to one skill
+MOST_BYTES = 4_096  # maximum size of the arguments, and of the correct result, as JSON in bytes
 MOST_NAME = 200
 
 _SCHEMA = MetaData()
@@ -25,25 +25,25 @@ _CORRECTED = Table(
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("name", String(63), nullable=False),
     Column("arguments", Text, nullable=False),
-    Column("expect", Text, nullable=True),  # null if the right result is an exception
+    Column("expect", Text, nullable=True),  # null if the correct result is an exception
     Column("raises", String(MOST_NAME), nullable=False),
     Column("ts", String(40), nullable=False),
     Column("user", String(MOST_NAME), nullable=False),
-    Column("applies", Boolean, nullable=False),  # false: withdrawn, or replaced
+    Column("applies", Boolean, nullable=False),  # false if it was withdrawn or replaced
     Index("skill_corrections_by_name", "name", "applies"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectedCall:
-    """A call and its right result.
+    """A call and its correct result.
 
     Attributes:
         arguments: The arguments of the call, as JSON values.
-        expect: The right value, as JSON.
-        raises: The type of the exception that is the right result, such as ``ValueError``; "" if it is a value.
-        ts: UTC, ISO 8601.
-        user: Who made the correction.
+        expect: The correct value, as JSON.
+        raises: The type of the exception if that is the correct result, such as ``ValueError``; "" for a value.
+        ts: The time of the correction in UTC, ISO 8601.
+        user: The user who made the correction.
     """
 
     arguments: Mapping[str, Any]
@@ -54,12 +54,12 @@ class CorrectedCall:
 
     @property
     def right(self) -> str:
-        """The right result, as Python source or as the name of an exception."""
+        """The correct result, as Python source or as the name of an exception."""
         return self.raises or ascii(self.expect)
 
 
 class CorrectedCalls:
-    """The table of corrections. Every method blocks."""
+    """The corrections of all skills, in a table. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         """Create the table if it is missing."""
@@ -76,14 +76,17 @@ class CorrectedCalls:
             ]
 
     def keep(self, name: str, call: CorrectedCall) -> bool:
-        """Record a correction. It replaces an earlier one of the same call. Return False if it is already known.
+        """Store a correction, which replaces an earlier one of the same call. Return False if it is already stored.
 
         Raises:
-            SkillError: It is too large, or there are too many.
+            SkillError: The correction is too large, or the skill has too many corrections.
         """
         arguments, expect = _dump(call.arguments), None if call.raises else _dump(call.expect)
         if max(len(arguments), len(expect or ""), len(call.raises)) > MOST_BYTES or len(call.raises) > MOST_NAME:
-            raise SkillError(f"A correction may have {MOST_BYTES:,} bytes of arguments and result: use a smaller case.")
+            raise SkillError(
+                f"The correction is too large: its arguments, and its result, may have at most {MOST_BYTES:,} bytes as "
+                "JSON. Correct a smaller call."
+            )
         same = _applying(name) & (_CORRECTED.c.arguments == arguments)
         with self._records.begin() as connection:
             before = connection.execute(select(_CORRECTED).where(same)).first()
@@ -92,15 +95,15 @@ class CorrectedCalls:
             connection.execute(update(_CORRECTED).where(same).values(applies=False))
             if len(connection.execute(select(_CORRECTED.c.id).where(_applying(name))).all()) >= MOST_KEPT:
                 raise SkillError(
-                    f"`{name}` has {MOST_KEPT} corrections. Make them tests of a new version, and withdraw those that "
-                    f"its tests cover: `knackbox skills correct {name} ARGUMENTS --withdraw`."
+                    f"`{name}` has {MOST_KEPT} corrections, the maximum. Turn them into tests of a new version, and "
+                    f"withdraw those that its tests cover: `knackbox skills correct {name} ARGUMENTS --withdraw`."
                 )
             row = {"name": name, "arguments": arguments, "expect": expect, "raises": call.raises, "applies": True}
             connection.execute(_CORRECTED.insert().values(row | {"ts": call.ts, "user": call.user[:MOST_NAME]}))
         return True
 
     def withdraw(self, name: str, arguments: Mapping[str, Any] | None = None) -> int:
-        """Withdraw the correction of one call, or all corrections of a skill. Return how many were withdrawn."""
+        """Withdraw the correction of one call, or all corrections of a skill. Return the number of withdrawn ones."""
         those = _applying(name)
         if arguments is not None:
             those &= _CORRECTED.c.arguments == _dump(arguments)
@@ -116,4 +119,5 @@ def _dump(value: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
-        raise SkillError("A correction takes JSON values only, without NaN and infinity.") from None
+        text = "The correction has a value that is not JSON. Use JSON values, without NaN and infinity."
+        raise SkillError(text) from None

@@ -1,7 +1,7 @@
-"""`DisputedPredictions`: keeps predictions that differed from what the code of a proposal gave (GATE-1).
+"""`DisputedPredictions`: stores predictions that differed from the results of a proposal's code (GATE-1).
 
-If such a prediction is changed, and then agrees, it proves little: after a dispute over a yes or a no, only one answer
-is left. So admission has to know of it when the author proposes the skill again.
+If the author changes such a prediction so that it agrees, that proves little: after a dispute over a yes or a no, only
+one answer is left. So admission needs these predictions when the author proposes the skill again.
 """
 
 import json
@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, String, Tab
 from acquired_skills.model.prediction import MOST_CHARS, Prediction
 from engine.stores.records import Records
 
-MOST_KEPT = 200  # predictions kept for one name; older ones are deleted
+MOST_KEPT = 200  # maximum number of predictions for one name; older ones are deleted
 
 _SCHEMA = MetaData()
 _DISPUTED = Table(
@@ -35,7 +35,7 @@ class DisputedPredictions:
         records.create(_SCHEMA)
 
     def keep(self, name: str, disputed: Sequence[Prediction]) -> None:
-        """Store predictions, and delete the oldest ones beyond the limit."""
+        """Store predictions, and delete the oldest ones above the limit."""
         rows = [
             {"name": name, "arguments": json.dumps(dict(each.arguments)), "checks": json.dumps(dict(each.checks))}
             for each in disputed
@@ -58,6 +58,6 @@ class DisputedPredictions:
         return [Prediction(json.loads(row.arguments), json.loads(row.checks)) for row in rows]
 
     def forget(self, name: str) -> None:
-        """Delete the predictions of a name. This is called when its proposal is admitted."""
+        """Delete the predictions of a name, after its proposal was admitted."""
         with self._records.begin() as connection:
             connection.execute(delete(_DISPUTED).where(_DISPUTED.c.name == name))

@@ -1,6 +1,6 @@
-"""`FailedInputs`: keeps the arguments of failed calls, as test cases for a repair (SKILL-13).
+"""`FailedInputs`: stores the arguments of failed calls, as test cases for a repair (SKILL-13).
 
-Each input is kept with the user who sent it, and is not shown to other users.
+Each input is stored with the user who sent it, and is not shown to other users.
 """
 
 import ast
@@ -16,10 +16,10 @@ from engine.contract.turn import Turn
 from engine.policy.access import user_rank
 from engine.stores.records import Records
 
-MOST_KEPT = 10  # inputs kept for one version and one user; older ones are deleted
-MOST_OF_ALL = 100  # inputs kept for one version, from all users together
+MOST_KEPT = 10  # maximum number of inputs for one version and one user; older ones are deleted
+MOST_OF_ALL = 100  # maximum number of inputs for one version, from all users together
 MOST_NAME = 200
-MOST_BYTES = 4_096  # bytes of one call's arguments as JSON; larger ones are not kept
+MOST_BYTES = 4_096  # maximum size of one call's arguments as JSON, in bytes; larger ones are not stored
 MOST_TEXT = 300
 
 _SCHEMA = MetaData()
@@ -43,12 +43,12 @@ class FailedInput:
     """The arguments of one failed call.
 
     Attributes:
-        ts: UTC, ISO 8601.
+        ts: The time of the call in UTC, ISO 8601.
         arguments: The arguments of the call, as JSON values.
         error: The end of the error message.
-        user, agent: Who made the call.
-        right: The right result as Python source; "..." if it is not known.
-        raises: The exception that is the right result; "" for none.
+        user, agent: The user and the agent who made the call.
+        right: The correct result as Python source; "..." if it is not known.
+        raises: The type of the exception if that is the correct result; "" for none.
     """
 
     ts: str
@@ -69,8 +69,9 @@ class FailedInputs:
         records.create(_SCHEMA)
 
     def keep(self, name: str, version: int, failed: FailedInput) -> None:
-        """Store a failed input, and delete the oldest ones beyond the limits. An input that is not JSON or is too large
-        is ignored.
+        """Store a failed input, and delete the oldest ones above the limits.
+
+        An input that is not JSON, or is too large, is ignored.
         """
         try:
             arguments = json.dumps(dict(failed.arguments), allow_nan=False)
@@ -103,15 +104,17 @@ class FailedInputs:
 
 
 def visible_user(turn: Turn) -> str | None:
-    """Return the user whose failed inputs may be shown in a turn: the turn's own user, or None (all users) for admins
-    and owners.
+    """Return the user whose failed inputs may be shown in a turn; None for all users.
+
+    Admins and owners see the inputs of all users, and anybody else only their own.
     """
     return None if user_rank(turn.permission) >= user_rank("admin") else turn.user
 
 
 def as_tests(name: str, failed: Sequence[FailedInput], kind: SkillKind = SkillKind.CODE) -> str:
-    """Return test cases for the failed calls of a skill of this kind. An unknown right result is left for the author to
-    fill in.
+    """Return test cases for the failed calls of a skill of this kind.
+
+    If the correct result is not known, the author has to fill it in.
     """
     if kind in (SkillKind.NODE, SkillKind.BASH):
         return "\n".join(map(_as_case, failed))

@@ -1,8 +1,7 @@
-"""The YAML front matter of a `SKILL.md`, between two lines of `---`: the part that every reader of the format
-understands.
+"""Reads and writes the YAML front matter of a `SKILL.md`, which stands between two lines of `---`.
 
-It is untrusted, so it is bounded, YAML aliases are refused (they can expand a page of text to a gigabyte of values),
-and only strings are accepted as text.
+It is untrusted, so its size is limited, YAML aliases are refused (they can expand a page of text to a gigabyte of
+values), and only strings are accepted as text.
 """
 
 import datetime as dt
@@ -22,9 +21,7 @@ _ODD = re.compile(r"--|[^\x20-\x7e\xa0-\uD7FF\uE000-\uFFFD]")  # some readers of
 
 
 def _as_text(found: Any) -> Any:
-    """Convert numbers, dates and booleans that were written without quotes to strings, since the format has only
-    strings.
-    """
+    """Convert numbers, dates and booleans that were written without quotes to strings, the format's only type."""
     return str(found) if isinstance(found, (int, float, dt.date)) else found
 
 
@@ -55,9 +52,11 @@ def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
         raise SkillDamaged(f"{where} is not UTF-8 text (byte {error.start}).") from None
     match = _FRONT.match(text)
     if match is None:
-        raise SkillDamaged(f"{where} has no YAML front matter between two lines of `---`.")
+        raise SkillDamaged(f"{where} has no YAML front matter. Begin the file with it, between two lines of `---`.")
     if len(match[1]) > MOST_CHARS:
-        raise SkillDamaged(f"{where}: its front matter has {len(match[1]):,} characters, over {MOST_CHARS:,}.")
+        raise SkillDamaged(
+            f"{where}: the front matter has {len(match[1]):,} characters, but may have at most {MOST_CHARS:,}."
+        )
     try:
         document = parse_yaml(match[1], FrontMatter, where, first_line=2, aliases=False)
     except InvalidYaml as error:
@@ -66,10 +65,10 @@ def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
 
 
 def dump_front(front: dict[str, Any]) -> str:
-    """Return YAML that the reference reader of the format accepts too.
+    """Write front matter as YAML that the reference reader of the format accepts, too.
 
-    That reader ends the front matter at any `---`, even inside a value, and rejects characters that YAML calls
-    unprintable.
+    That reader ends the front matter at any `---`, even inside a value, and rejects characters that the YAML
+    specification calls unprintable.
     """
     text = io.StringIO()
     _yaml().dump(_quoted(front), text)
@@ -95,7 +94,7 @@ def _quoted(found: Any) -> Any:
 
 
 def _yaml() -> YAML:
-    """Return a new YAML writer. Writers have state, so they are not shared."""
+    """Return a new YAML writer, because writers have state and cannot be shared."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 1 << 20

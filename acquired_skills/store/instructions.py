@@ -1,9 +1,9 @@
-"""`Instructions`: Agent Skills without tests, kept as text. They are not tools, but an agent can read them.
+"""`Instructions`: stores Agent Skills without tests, which are not tools but text that an agent can read.
 
     <skills>/.instructions/<name>/            the folder as it was imported
     <skills>/.instructions/.deleted/<name>-<n>/  deleted instructions, complete, which can be restored
 
-They are stored apart from admitted skills, so that neither is mistaken for the other.
+They are stored apart from admitted skills, so that one cannot be mistaken for the other.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from acquired_skills.store.front_matter import read_front
 from engine.stores.atomic import publish_folder, remove_leftovers, staging_folder
 from engine.stores.locks import FileLock
 
-MOST_SHOWN = 32 << 10  # characters of the text that are shown
+MOST_SHOWN = 32 << 10  # maximum number of characters of the text that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One set of instructions, as listed.
+    """One set of instructions, which was imported as one Agent Skill.
 
     Attributes:
         text: The text below the front matter, truncated for display.
@@ -38,7 +38,7 @@ class Instruction:
 
 
 class Instructions:
-    """The instructions in one folder of skills."""
+    """The instructions in a folder of skills."""
 
     def __init__(self, skills: Path) -> None:
         self.root = skills / ".instructions"
@@ -46,7 +46,7 @@ class Instructions:
         self._staging = self.root / ".staging"
 
     def names(self) -> list[str]:
-        """Return all names, sorted, with hyphens as in the format."""
+        """Return the names of all instructions, sorted, with hyphens as in the format."""
         if not self.root.is_dir():
             return []
         return sorted(each.name for each in self.root.iterdir() if each.is_dir() and not each.name.startswith("."))
@@ -55,7 +55,7 @@ class Instructions:
         """Return the modification time in nanoseconds and the size of each `SKILL.md`, by name, to detect changes."""
         found: dict[str, tuple[int, int]] = {}
         for name in self.names():
-            with contextlib.suppress(OSError):  # incomplete, or being deleted
+            with contextlib.suppress(OSError):  # the folder is incomplete, or being deleted
                 status = (self.root / name / SKILL_FILE).stat()
                 found[name] = status.st_mtime_ns, status.st_size
         return found
@@ -72,14 +72,24 @@ class Instructions:
         return found
 
     def read(self, name: str) -> Instruction:
-        """Return one entry. Raises SkillMissing, SkillDamaged."""
+        """Return the instructions of this name.
+
+        Raises:
+            SkillMissing: There are none.
+            SkillDamaged: They cannot be read.
+        """
         files = self.files(name)
         front, text = read_front(files[SKILL_FILE], f"{self.root / folder_name(name)}/{SKILL_FILE}")
         others = tuple(sorted(path for path in files if path != SKILL_FILE))
         return Instruction(front.name, front.description, text[:MOST_SHOWN], others)
 
     def files(self, name: str) -> Files:
-        """Return all its files. Raises SkillMissing, SkillDamaged."""
+        """Return all files of the instructions of this name.
+
+        Raises:
+            SkillMissing: There are none.
+            SkillDamaged: They cannot be read.
+        """
         if not self.has(name):
             raise SkillMissing(f"There are no instructions `{name[:80]}`.")
         try:
@@ -91,17 +101,18 @@ class Instructions:
         return files
 
     def add(self, name: str, files: Files) -> bool:
-        """Store the files atomically. Return False if identical files are already stored.
+        """Store the files of instructions atomically. Return False if identical files are already stored.
 
-        Raises SkillChanged if different files are stored under this name.
+        Raises:
+            SkillChanged: Different files are stored under this name.
         """
         with self._alone():
             if self.has(name):
                 if digest_of(self.files(name)) == digest_of(files):
                     return False
                 raise SkillChanged(
-                    f"There are other instructions called {folder_name(name)}: `knackbox skills delete "
-                    f"{folder_name(name)}` first; they can be restored."
+                    f"There are other instructions called {folder_name(name)}. Delete them first with `knackbox skills "
+                    f"delete {folder_name(name)}`; they can be restored."
                 )
             with staging_folder(self._staging) as staged:
                 for path, data in files.items():
@@ -112,7 +123,11 @@ class Instructions:
             return True
 
     def delete(self, name: str) -> None:
-        """Move the instructions to the folder of deleted ones. Raises SkillMissing if there are none of this name."""
+        """Move the instructions to the folder of deleted ones.
+
+        Raises:
+            SkillMissing: There are no instructions of this name.
+        """
         with self._alone():
             if not self.has(name):
                 raise SkillMissing(f"There are no instructions `{name[:80]}`.")
@@ -120,13 +135,18 @@ class Instructions:
             publish_folder(self.root / folder_name(name), self._deleted / f"{folder_name(name)}-{number}")
 
     def restore(self, name: str) -> None:
-        """Restore the most recently deleted instructions of this name. Raises SkillMissing, SkillChanged."""
+        """Restore the most recently deleted instructions of this name.
+
+        Raises:
+            SkillMissing: No instructions of this name were deleted.
+            SkillChanged: The name is in use again.
+        """
         with self._alone():
             numbers = self._tombstones(name)
             if not numbers:
                 raise SkillMissing(f"There are no deleted instructions `{name[:80]}`.")
             if self.has(name):
-                raise SkillChanged(f"There are instructions called {folder_name(name)} again: delete them first.")
+                raise SkillChanged(f"There are other instructions called {folder_name(name)}. Delete them first.")
             publish_folder(self._deleted / f"{folder_name(name)}-{max(numbers)}", self.root / folder_name(name))
 
     def deleted(self, name: str) -> bool:

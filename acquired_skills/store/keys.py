@@ -10,12 +10,16 @@ from engine.registry.signing import SigningKey
 
 
 def key_path(home: Home, settings: SkillSettings) -> Path:
-    """Return the path of the signing key, whether or not it exists."""
+    """Return the path of the signing key, which need not exist."""
     return home.root / settings.signing_key.expanduser() if settings.signing_key else home.skills_key
 
 
 def trust_of(home: Home, settings: SkillSettings) -> Trust:
-    """Return the trust of a home. Raises ConfigError if signatures are required and there is no key to check them."""
+    """Return the trust settings of a home.
+
+    Raises:
+        ConfigError: Signatures are required, and there is no key to check them.
+    """
     path = key_path(home, settings)
     key = SigningKey(path)
     required = settings.require_signed
@@ -23,7 +27,7 @@ def trust_of(home: Home, settings: SkillSettings) -> Trust:
         required = True  # a key was configured, so its absence must not disable signature checks
     if not key.exists and (settings.signing_key or (required and not settings.trusted_keys)):
         raise ConfigError(
-            f"{path}: the key that signs skills does not exist. `knackbox skills sign --new-key` makes one; or remove "
-            "`signing_key` and `require_signed` from `[skills]` in config.toml."
+            f"{path}: the key that signs skills does not exist. Make one with `knackbox skills sign --new-key`, or "
+            "remove `signing_key` and `require_signed` from `[skills]` in config.toml."
         )
     return Trust(key, frozenset(settings.trusted_keys), required)

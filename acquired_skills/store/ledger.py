@@ -1,8 +1,9 @@
-"""`Ledger`: skills and the totals of their calls as rows. The skill rows can be rebuilt from the folders at any time.
+"""`Ledger`: the database rows of skills and of the totals of their calls.
 
-A row has the generation of its last change, so that a process need read only what others changed. For the same reason,
-the row of a removed skill is kept and marked as removed. The totals of every version's calls are kept permanently
-(`acquired_skills.store.totals`). The calls themselves are in the engine's call journal.
+The rows of skills can be rebuilt from the folders at any time. Each has the generation of its last change, so that a
+process only needs to read the rows that others changed. For the same reason, the row of a removed skill is kept and
+marked as removed. The totals of every version's calls are kept permanently (`acquired_skills.store.totals`). The calls
+themselves are in the engine's call journal.
 """
 
 import json
@@ -35,9 +36,9 @@ from acquired_skills.store import past_requests, single_calls, totals
 from acquired_skills.store.totals import Counted, SkillCall, VersionStats
 from engine.stores.records import Records, add_missing_columns
 
-TOOLS = "tools"  # name of the generation that every change of the set of tools increments
-_AT_ONCE = 500  # names in one query
-_IDENTITY = "#identity"  # stored in the table of scanned folders under this name
+TOOLS = "tools"  # name of the generation that is incremented by every change of the set of tools
+_AT_ONCE = 500  # maximum number of names in one query
+_IDENTITY = "#identity"  # name under which the identity is stored in the table of scanned folders
 
 _SCHEMA = MetaData()
 _SKILLS = Table(
@@ -65,7 +66,7 @@ _SCANS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A skill row. `skill` is None for a removed skill."""
+    """The row of a skill. `skill` is None if the skill was removed."""
 
     name: str
     generation: int
@@ -74,7 +75,7 @@ class Row:
 
 
 class Ledger:
-    """The tables `skills`, `skill_totals` and related ones. Every method blocks."""
+    """The tables `skills` and `skill_totals`, and related ones. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         """Create missing tables, and upgrade those of an earlier release."""
@@ -82,13 +83,13 @@ class Ledger:
         _prepare(records)
 
     def generation(self) -> int:
-        """Return the generation of the set of tools; cheap while nothing changes."""
+        """Return the generation of the set of tools. This is cheap while nothing changes."""
         return self._records.generation(TOOLS)
 
     # The skills.
 
     def rows(self, after: int = 0) -> list[Row]:
-        """Return the rows that changed after a generation, including removed ones. By default, return all rows."""
+        """Return the rows that changed after a generation, including removed ones; by default, all rows."""
         query = select(_SKILLS).where(_SKILLS.c.generation > after).order_by(_SKILLS.c.name)
         with self._records.read() as connection:
             return [_row(one) for one in connection.execute(query)]
@@ -105,13 +106,13 @@ class Ledger:
             return [_row(one) for one in connection.execute(query.limit(limit))]
 
     def count_changed(self, after: tuple[int, str]) -> int:
-        """Return how many rows `changed` would return after this place without a limit."""
+        """Return the number of rows that `changed` would return after this place without a limit."""
         place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
         with self._records.read() as connection:
             return connection.execute(select(func.count()).where(place > tuple_(*after))).scalar_one()
 
     def find(self, names: Collection[str]) -> dict[str, Row]:
-        """Return the rows of these skills, without removed ones."""
+        """Return the rows of these skills by name, except removed ones."""
         found: dict[str, Row] = {}
         wanted = list(names)
         with self._records.read() as connection:
@@ -122,10 +123,11 @@ class Ledger:
         return found
 
     def page(self, after: str = "", limit: int | None = None, *, listed: bool = False) -> list[Row]:
-        """Return skills by name, without removed ones.
+        """Return one page of the rows, sorted by name, except removed ones.
 
         Args:
             after: The last name of the previous page.
+            limit: The size of a page; None for no limit.
             listed: Whether to return only listed skills.
         """
         query = select(_SKILLS).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
@@ -135,7 +137,7 @@ class Ledger:
             return [_row(one) for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))]
 
     def count(self, *, listed: bool = False) -> int:
-        """Return how many skills there are.
+        """Return the number of skills.
 
         Args:
             listed: Whether to count only listed skills.
@@ -145,7 +147,7 @@ class Ledger:
             return connection.execute(select(func.count()).select_from(_SKILLS).where(which)).scalar_one()
 
     def names(self, *, listed: bool = False) -> list[str]:
-        """Return the names of all skills, or of listed ones only, sorted."""
+        """Return the names of all skills, or only of listed ones, sorted."""
         query = select(_SKILLS.c.name).where(~_SKILLS.c.removed)
         if listed:
             query = query.where(_SKILLS.c.listed)
@@ -153,12 +155,12 @@ class Ledger:
             return list(connection.execute(query.order_by(_SKILLS.c.name)).scalars())
 
     def announce(self, name: str) -> None:
-        """Record that the folder of this skill is about to change. Called before anything else is written."""
+        """Record that the folder of this skill is about to change, before anything else is written."""
         with self._records.begin() as connection:
             connection.execute(self._records.insert(_CHANGING).values(name=name).on_conflict_do_nothing())
 
     def unfinished(self) -> list[str]:
-        """Return the skills with an announced change that was neither recorded by `put` nor withdrawn."""
+        """Return the names of the skills with an announced change that was neither written with `put` nor withdrawn."""
         with self._records.read() as connection:
             return sorted(connection.execute(select(_CHANGING.c.name)).scalars())
 
@@ -170,9 +172,13 @@ class Ledger:
                 connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_(names)))
 
     def put(self, changed: Mapping[str, tuple[Skill, str]], removed: Iterable[str] = ()) -> None:
-        """Write skills with their stamps, mark others removed, and increment the generation, in one transaction.
+        """Write the rows of skills, mark others as removed, and increment the generation, in one transaction.
 
-        This finishes announced changes of these skills. They are unpublished until `mark_published`.
+        This finishes the announced changes of these skills. Their changes are unpublished until `mark_published`.
+
+        Args:
+            changed: The skills and the stamps of their files, by name.
+            removed: The names of removed skills.
         """
         gone = list(removed)
         with self._records.begin() as connection:
@@ -194,7 +200,7 @@ class Ledger:
                 connection.execute(insert(_UNPUBLISHED), [{"name": name} for name in some])
 
     def unpublished(self) -> list[str]:
-        """Return the skills whose last change was not published, because its process ended first."""
+        """Return the names of the skills whose last change was not published, because the process ended first."""
         with self._records.read() as connection:
             return list(connection.execute(select(_UNPUBLISHED.c.name).order_by(_UNPUBLISHED.c.name)).scalars())
 
@@ -209,7 +215,7 @@ class Ledger:
                     )
 
     def stamps(self, after: str, limit: int, *, listed: bool = False) -> dict[str, str]:
-        """Return the stamps of the next skills by name.
+        """Return the stamps of the next skills in the order of their names.
 
         Args:
             after: The last name that was read.
@@ -222,12 +228,13 @@ class Ledger:
             return {one.name: one.stamp for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))}
 
     def identity(self) -> str:
-        """Return an identifier of this set of rows. It changes when the database was lost and created again."""
+        """Return an identifier of this set of rows, which changes if the database is lost and created again."""
         return self.scanned(_IDENTITY)
 
     def scanned(self, root: str) -> str:
-        """Return the stamp that the root folder had when its names were last compared with the rows; "" if they never
-        were.
+        """Return the stamp of the root folder when its names were last compared with the rows.
+
+        The stamp is "" if they were never compared.
         """
         with self._records.read() as connection:
             return connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == root)).scalar() or ""
@@ -235,7 +242,7 @@ class Ledger:
     def scan(self, root: str, stamp: str) -> None:
         """Record that the names in the folder were compared with the rows. `stamp` was taken before the comparison."""
         if self._records.read_only:
-            return  # the disk is full; the next scan compares the names again
+            return  # the disk is full, so the next scan compares the names again
         with self._records.begin() as connection:
             connection.execute(delete(_SCANS).where(_SCANS.c.root == root))
             connection.execute(insert(_SCANS).values(root=root, stamp=stamp))
@@ -260,7 +267,7 @@ class Ledger:
     def stats(
         self, names: Collection[str] | None = None, limit: int | None = None, after: str = ""
     ) -> list[VersionStats]:
-        """Return statistics per version, by name and then newest version first.
+        """Return the statistics of each version, sorted by name, with the newest version first.
 
         Args:
             names: The names of the skills; None for all skills.
@@ -277,7 +284,7 @@ class Ledger:
             return totals.stats(connection, query.limit(limit))
 
     def failing(self, names: Sequence[str]) -> list[VersionStats]:
-        """Return the statistics of these skills' current versions that failed at least once."""
+        """Return the statistics of the current versions of these skills, without those that never failed."""
         same = (totals.TOTALS.c.name == _SKILLS.c.name) & (totals.TOTALS.c.version == _SKILLS.c.version)
         query = select(totals.TOTALS).join(_SKILLS, same).where(totals.TOTALS.c.failures > 0)
         found: list[VersionStats] = []
@@ -289,7 +296,7 @@ class Ledger:
 
 
 def _prepare(records: Records) -> None:
-    """Make the tables, and migrate those of an earlier release."""
+    """Create missing tables, and migrate those of an earlier release."""
     records.create(_SCHEMA)
     records.create(totals.SCHEMA)
     records.create(past_requests.SCHEMA)
@@ -309,7 +316,7 @@ def _prepare(records: Records) -> None:
 
 
 def _upsert(connection: Connection, name: str, values: Mapping[str, Any]) -> None:
-    # The records' write lock is held, so no other writer runs between the two statements.
+    # The write lock of the records is held, so no other process writes between the two statements.
     if not connection.execute(update(_SKILLS).where(_SKILLS.c.name == name).values(**values)).rowcount:
         connection.execute(insert(_SKILLS).values(name=name, **values))
 
@@ -325,5 +332,5 @@ def _dump(skill: Skill) -> str:
 def _load(text: str) -> Skill:
     values: dict[str, Any] = json.loads(text)
     tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    kind = SkillKind(values.get("kind", SkillKind.CODE))  # rows from before composed skills have no kind
+    kind = SkillKind(values.get("kind", SkillKind.CODE))  # rows of releases without composed skills have no kind
     return Skill(**{**values, **tuples, "state": SkillState(values["state"]), "kind": kind})

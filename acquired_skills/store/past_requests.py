@@ -1,6 +1,7 @@
-"""`PastRequests`: the requests for which skills were called successfully. Retrieval uses them; they are never shown.
+"""`PastRequests`: stores the requests for which skills were called successfully, for use in retrieval.
 
-A row has the generation of its last change, so that a process need read only what others changed.
+The requests are never shown. A row has the generation of its last change, so that a process only needs to read the rows
+that others changed.
 """
 
 import json
@@ -14,10 +15,10 @@ from engine.retrieval.terms import Terms
 from engine.stores.records import Records
 
 REQUESTS = "skill_requests"
-MOST_KEPT = 32  # requests kept for one skill, for all its versions together
-MOST_CHARACTERS = 500  # characters of one request
+MOST_KEPT = 32  # maximum number of requests for one skill, over all its versions
+MOST_CHARACTERS = 500  # maximum number of characters of one request
 SHORTEST_TEXT = 4  # characters of a text to be forgotten; a shorter one occurs anywhere by chance
-SAME = 0.8  # share of common terms from which a newer request replaces an older one
+SAME = 0.8  # smallest share of common terms with which a newer request replaces an older one
 
 SCHEMA = MetaData()
 _REQUESTS = Table(
@@ -38,11 +39,11 @@ class PastRequests:
         records.create(SCHEMA)
 
     def generation(self) -> int:
-        """Return the generation of all requests; cheap while nothing changes."""
+        """Return the generation of the requests. This is cheap while nothing changes."""
         return self._records.generation(REQUESTS)
 
     def changed(self, after: int = 0) -> dict[str, tuple[str, ...]]:
-        """Return the requests, oldest first, of the skills whose requests changed after a generation."""
+        """Return the requests of the skills whose requests changed after a generation, oldest request first."""
         query = select(_REQUESTS).where(_REQUESTS.c.generation > after)
         with self._records.read() as connection:
             return {row.name: _read(row.requests) for row in connection.execute(query)}
@@ -54,10 +55,10 @@ class PastRequests:
             return {row.name: _read(row.requests) for row in connection.execute(query)}
 
     def changed_next(self, after: tuple[int, str], limit: int) -> list[tuple[int, str]]:
-        """Return generation and name of the next skills whose requests changed, in the order of the changes.
+        """Return the generation and the name of the next skills whose requests changed, in the order of the changes.
 
         Args:
-            after: Generation and name of the last one read.
+            after: The generation and the name that were read last.
         """
         place = tuple_(_REQUESTS.c.generation, _REQUESTS.c.name)
         query = select(_REQUESTS.c.generation, _REQUESTS.c.name).where(place > tuple_(*after)).order_by(*place.clauses)
@@ -108,22 +109,26 @@ class PastRequests:
 
 
 def forget(connection: Connection, names: Collection[str]) -> None:
-    """Delete the requests of these skills, in the connection's transaction."""
+    """Delete the requests of these skills in the transaction of the connection."""
     connection.execute(delete(_REQUESTS).where(_REQUESTS.c.name.in_(list(names))))
 
 
 def chosen_of(requests: Sequence[str]) -> tuple[str, ...]:
-    """Return at most MOST_KEPT of these requests of one user, which are given oldest first.
+    """Return at most `MOST_KEPT` of these requests of one user.
 
     Of two similar requests, only the newer is kept. If there are still too many, those that differ most are kept.
+
+    Args:
+        requests: The requests, oldest first.
     """
     return tuple(request for request, _ in _chosen([(request, "") for request in requests]))
 
 
 def _chosen(requests: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Like `chosen_of`, but for requests of several users, given as (request, user).
+    """Choose requests like `chosen_of`, but from pairs of a request and its user.
 
-    If there are too many, one of the user with the most requests is dropped, so that no user crowds out the others.
+    If there are too many, a request of the user with the most requests is dropped, so that one user cannot displace the
+    others.
     """
     splitter = Terms()
     kept: list[tuple[str, frozenset[str]]] = []
@@ -137,8 +142,8 @@ def _chosen(requests: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
             counts = Counter(users[text] for text, _ in kept)
             most = max(counts.values())
             frequent = [at for at, (text, _) in enumerate(kept) if counts[users[text]] == most]
-            # The older one of that user's two most similar requests is dropped; among equally similar pairs, the
-            # oldest request. Where every user has a single request, the pair may belong to two users.
+            # Of that user's two most similar requests, the older one is dropped. Of equally similar pairs, the pair
+            # with the oldest request counts. If every user has a single request, the pair may belong to two users.
             among = frequent if most > 1 else range(len(kept))
             older, _ = max(combinations(among, 2), key=lambda two: (_alike_at(kept, two), -two[0], -two[1]))
             del kept[older]
@@ -170,5 +175,5 @@ def _read(text: str) -> tuple[str, ...]:
 
 
 def _read_with_users(text: str) -> tuple[tuple[str, str], ...]:
-    """Read requests with their users. Rows of version 0.1 have requests without users."""
+    """Parse requests with their users. In rows of version 0.1, requests have no users."""
     return tuple((each, "") if isinstance(each, str) else (str(each[0]), str(each[1])) for each in json.loads(text))

@@ -13,14 +13,19 @@ from engine.registry.updates import RegistryUpdates, Update
 
 log = logging.getLogger(__name__)
 
-KEEPER = "skills"  # for RegistryUpdates
-_AT_ONCE = 500  # skills compared, recorded and published while the store is locked
-_PAUSE_S = 0.01  # between two batches, so that a waiting process gets the lock
+KEEPER = "skills"  # the name under which RegistryUpdates records these changes
+_AT_ONCE = 500  # number of skills in a batch, during which the store is locked
+_PAUSE_S = 0.01  # seconds between two batches, so that a waiting process gets the lock
 
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A folder that could not be used. States why, and where the folder is now."""
+    """A folder that could not be used and was moved away.
+
+    Attributes:
+        reason: Why it could not be used.
+        kept: Where the folder is now.
+    """
 
     name: str
     reason: str
@@ -32,11 +37,11 @@ class ReconcileReport:
     """The result of a reconciliation.
 
     Attributes:
-        known: How many skills had a matching row.
-        read: Names whose row was written again.
-        removed: Rows without a folder.
-        aside: Damaged folders.
-        foreign: For each folder that is not an admitted skill, a line saying why. These folders are left unchanged.
+        known: The number of skills that had a matching row.
+        read: The names of the skills whose row was written again.
+        removed: The names of rows without a folder.
+        aside: The damaged folders.
+        foreign: A line for each folder that is not an admitted skill, with the reason. These folders stay unchanged.
     """
 
     known: int
@@ -54,13 +59,17 @@ def update_of(skill: Skill) -> Update:
 def reconcile(
     store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None, *, thorough: bool = False
 ) -> ReconcileReport:
-    """Compare every folder with its row and correct the rows, in batches. Raises StoreBusy, ConfigError.
+    """Compare every folder with its row and correct the rows, in batches.
 
     The store is locked only during a batch, so that other processes can use it in between.
 
     Args:
         updates: Publishes the changes that were not published yet.
-        thorough: Read every folder and check its hashes; otherwise only folders whose files changed.
+        thorough: Whether to read every folder and check its hashes, and not only folders whose files changed.
+
+    Raises:
+        StoreBusy: Another process holds the lock of the store for too long.
+        ConfigError: The folder of the skills cannot be used.
     """
     with store.lock():
         stamp = _scan_stamp(store, updates)
@@ -74,16 +83,20 @@ def reconcile(
 
 
 def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None) -> ReconcileReport:
-    """Correct what is known to have changed: new and missing folders, and changes not finished or not published.
+    """Correct the rows of new and missing folders, and of changes that were not finished or not published.
 
     While nothing changes, this only checks the root folder. A change inside a skill's folder is found when the skill is
-    used (`mend`), or by the next `reconcile`. Raises StoreBusy, ConfigError.
+    used (`mend`), or by the next `reconcile`.
+
+    Raises:
+        StoreBusy: Another process holds the lock of the store for too long.
+        ConfigError: The folder of the skills cannot be used.
     """
     root, stamp = str(store.root), _scan_stamp(store, updates)
     if stamp and ledger.scanned(root) == stamp and not ledger.unfinished() and not ledger.unpublished():
         return ReconcileReport(ledger.count(), (), (), (), ())
     if ledger.scanned(root).partition(" ")[0] != _space(updates):
-        return reconcile(store, ledger, updates)  # this is the first comparison, or the event space is a different one
+        return reconcile(store, ledger, updates)  # this is the first comparison, or the event space is another one
     with store.lock():
         stamp = _scan_stamp(store, updates)
         there, known = set(store.names()), set(ledger.names())
@@ -94,13 +107,20 @@ def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdate
 
 
 def mend(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None, names: Iterable[str]) -> ReconcileReport:
-    """Make the rows of these skills agree with their folders, in batches. Raises StoreBusy, ConfigError."""
+    """Make the rows of these skills agree with their folders, in batches.
+
+    Raises:
+        StoreBusy: Another process holds the lock of the store for too long.
+        ConfigError: The folder of the skills cannot be used.
+    """
     return _mend_all(store, ledger, updates, sorted(set(names)))
 
 
 def stale(store: SkillStore, stamps: Mapping[str, str]) -> list[str]:
-    """Return the skills whose files changed after their rows were written. `stamps` are the stamps in the rows, by
-    name.
+    """Return the names of the skills whose files changed after their rows were written.
+
+    Args:
+        stamps: The stamps in the rows, by name.
     """
     return [name for name, stamp in stamps.items() if store.stamp(name) != stamp]
 
@@ -113,7 +133,7 @@ def _mend_all(
     *,
     thorough: bool = False,
 ) -> ReconcileReport:
-    """Correct the rows in batches. A process killed in between leaves whole batches done."""
+    """Correct the rows in batches. Each batch is complete or not begun, even if the process is killed."""
     known = 0
     read: list[str] = []
     removed: list[str] = []
@@ -153,11 +173,11 @@ def _mend(
 
 @dataclass(slots=True)
 class _Findings:
-    """The findings about the skills.
+    """The findings of a comparison.
 
     Attributes:
         truth: The state of every existing skill.
-        off: Skills that are not listed.
+        off: The skills that are not listed.
     """
 
     known: set[str] = field(default_factory=set)
@@ -194,7 +214,11 @@ def _compare(store: SkillStore, name: str, row: Row | None, found: _Findings, *,
 
 
 def _look(store: SkillStore, name: str, row: Row | None, *, thorough: bool) -> tuple[Skill | None, str]:
-    """Return the skill in a folder and the stamp of its files; None without a folder. Raises SkillDamaged."""
+    """Return the skill in a folder, or None if there is no folder, and the stamp of its files.
+
+    Raises:
+        SkillDamaged: The folder cannot be used.
+    """
     stamp = store.stamp(name)
     if row is not None and row.stamp == stamp and stamp and not thorough:
         return row.skill, stamp
@@ -208,7 +232,7 @@ def _look(store: SkillStore, name: str, row: Row | None, *, thorough: bool) -> t
 
 
 def _scan_stamp(store: SkillStore, updates: RegistryUpdates | None) -> str:
-    """Return a stamp of the folder names and of the event space; "" when unknown."""
+    """Return a stamp of the folder names and of the event space; "" if it is unknown."""
     stamp = store.root_stamp()
     return f"{_space(updates)} {stamp}" if stamp else ""
 
@@ -217,10 +241,10 @@ def _space(updates: RegistryUpdates | None) -> str:
     return f"space:{updates.space_id}" if updates is not None else "nobody"
 
 
-def settle(store: SkillStore, ledger: Ledger) -> None:
-    """Finish the changes that a killed or failed process announced: rows become what the folders contain.
+def finish_announced(store: SkillStore, ledger: Ledger) -> None:
+    """Finish the changes that a killed or failed process announced, by updating the rows from the folders.
 
-    The caller holds the store's lock. Damaged folders are left to `reconcile`, which sets them aside.
+    The caller holds the store's lock. Damaged folders are not handled here, because `reconcile` sets them aside.
     """
     names = ledger.unfinished()
     if not names:
@@ -245,11 +269,15 @@ def settle(store: SkillStore, ledger: Ledger) -> None:
 
 
 def _not_older(skill: Skill, known: Skill) -> None:
-    """Refuse a complete earlier folder, signatures included, in place of a newer version. Raises SkillDamaged."""
+    """Check that a folder was not replaced by a complete earlier one with its signatures.
+
+    Raises:
+        SkillDamaged: The skill has an older version than its row.
+    """
     if skill.version < known.version:
         raise SkillDamaged(
-            f"`{skill.name}` is version {skill.version}, but version {known.version} existed already: an older "
-            "folder replaced it. To use the older version, `knackbox skills import` it."
+            f"The folder of `{skill.name}` has version {skill.version}, but version {known.version} existed already, "
+            "so an older folder replaced it. To use the older version, import it with `knackbox skills import`."
         )
 
 

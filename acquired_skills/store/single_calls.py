@@ -1,6 +1,6 @@
-"""Replaces the single calls of an earlier release, one row for each call of a skill, by the totals of its versions.
+"""Migrates the records of an earlier release, which had one row for each call of a skill, to totals for each version.
 
-The calls themselves are in the call journal (`engine.stores.call_journal`), like those of any other tool.
+The calls themselves are in the call journal (`engine.stores.call_journal`), like those of all tools.
 """
 
 from sqlalchemy import (
@@ -35,7 +35,7 @@ _CALLS = Table(
 
 
 def replace_by_totals(connection: Connection) -> None:
-    """Drop the table of single calls, if there is one, after building the totals if they do not exist yet."""
+    """Drop the table of single calls, if it exists. Compute the totals from it first, if they do not exist yet."""
     if _CALLS.name not in inspect(connection).get_table_names():
         return
     if connection.execute(select(TOTALS.c.name).limit(1)).first() is None:

@@ -19,7 +19,7 @@ from acquired_skills.store.front_matter import dump_front, first_of, read_front
 from sandbox.contract import Destination
 
 PREFIX = "knackbox-"
-MOST_VERSION = 10**9  # more versions than a skill will ever have; integers in the records are limited in size
+MOST_VERSION = 10**9  # largest version number; integers in the records are limited in size
 
 
 def _from_json(text: Any) -> Any:
@@ -78,7 +78,7 @@ _OURS = TypeAdapter(_Ours)
 
 
 def render(skill: Skill) -> bytes:
-    """Return the whole file."""
+    """Return the content of the `SKILL.md` of a skill."""
     metadata = {
         "version": str(skill.version),
         "state": skill.state.value,
@@ -116,16 +116,19 @@ def render(skill: Skill) -> bytes:
 
 
 def parse(data: bytes, where: str) -> Skill:
-    """Parse a file.
+    """Parse the content of a `SKILL.md`.
 
     Raises:
-        SkillDamaged: Names `where` and the fault.
-        NotAdmitted: It has no metadata of Knackbox.
+        SkillDamaged: The file is invalid. The message names `where` and the fault.
+        NotAdmitted: The file has no metadata of Knackbox.
     """
     front, _ = read_front(data, where)
     ours = {key.removeprefix(PREFIX): value for key, value in front.metadata.items() if key.startswith(PREFIX)}
     if not ours:
-        raise NotAdmitted(f"{where} is an Agent Skill that was not admitted here, so it is not offered.")
+        raise NotAdmitted(
+            f"{where} is an Agent Skill that was not admitted here, so it is not offered. To admit it, import it with "
+            "`knackbox skills import`."
+        )
     try:
         read = _OURS.validate_python(ours)
     except ValidationError as error:
@@ -163,7 +166,7 @@ def parse(data: bytes, where: str) -> Skill:
 
 
 def _body(skill: Skill) -> str:
-    """Return the text for people, and for agents that read skills instead of calling them."""
+    """Return the text below the front matter, for people and for agents that read skills instead of calling them."""
     lines = [f"# {skill.name}", "", skill.description, "", "## Use", ""]
     program, tests = skill.files
     lines += [f"Call `{skill.name}` of `{program}`; it takes:", ""]

@@ -1,13 +1,13 @@
-"""`SkillStore`: skills as folders. The folders are authoritative; records and index are rebuilt from them.
+"""`SkillStore`: stores skills as folders. The folders are authoritative; records and index are rebuilt from them.
 
     <root>/<skill-name>/SKILL.md, scripts/<skill_name>.py, tests/test_<skill_name>.py, versions/<n>/… (earlier ones)
                         scripts/… may have extra files
-                        a composed one has scripts/<skill_name>.json and tests/<skill_name>.json
+                        a composed skill has scripts/<skill_name>.json and tests/<skill_name>.json
     <root>/.deleted/<skill-name>-<n>/    deleted skills, complete, which can be restored
     <root>/.set-aside/<skill-name>-<k>/  folders that cannot be used, unchanged
     <root>/.staging/                     folders being made
 
-Writers hold `lock`. Readers need no lock, since a folder changes atomically.
+Writers hold `lock`. Readers need no lock, because a folder changes atomically.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ from engine.stores.locks import FileLock
 
 SKILL_FILE = "SKILL.md"
 VERSIONS = "versions"
-_MOST_BYTES = 4 << 20  # bytes of one file; admitted files have at most a hundredth of this
+_MOST_BYTES = 4 << 20  # maximum size of one file in bytes; admitted files have at most a hundredth of this
 _PARSED = 1024
 _SETTLED_NS = 1_000_000_000
-_MOST_DIGITS = 9  # digits of a version number, so that the next one still fits into the records
+_MOST_DIGITS = 9  # maximum number of digits of a version number, so that the next one still fits into the records
 
 
 class SkillStore:
-    """The skill folders below one root."""
+    """The folders of skills below one root folder."""
 
     def __init__(self, root: Path, trust: Trust | None = None) -> None:
         """Create the object.
@@ -58,24 +58,27 @@ class SkillStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the store exclusively, across processes, after removing what a crash left. Raises StoreBusy."""
+        """Hold the exclusive lock of the store, across processes, after removing the remains of a crash.
+
+        Raises:
+            StoreBusy: Another process holds the lock for too long.
+        """
         with self._lock.exclusive():
             remove_leftovers(self.staging)
             yield
 
     def names(self) -> list[str]:
-        """Return the names of all folders that are named like a skill, usable or not."""
+        """Return the names of all folders that are named like a skill, even if they cannot be used."""
         with os.scandir(self.root) as entries:
             folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         names = sorted(skill_name(folder) for folder in folders)
         return [name for name in names if PATTERN.fullmatch(name) and folder_name(name) in folders]
 
     def root_stamp(self) -> str:
-        """Return a stamp that changes when a skill folder is added, removed, renamed or replaced; "" while it may be
-        changing.
+        """Return a stamp that changes when a skill folder is added, removed, renamed or replaced.
 
-        Some file systems store times in steps of 10 ms, so a folder that just changed could change again without a new
-        time.
+        The stamp is "" shortly after a change. Some file systems store times in steps of 10 ms, so the folder could
+        change again without a new time.
         """
         found = self.root.stat()
         if time.time_ns() - found.st_mtime_ns < _SETTLED_NS:
@@ -86,8 +89,9 @@ class SkillStore:
         return self.root / folder_name(name)
 
     def stamp(self, name: str) -> str:
-        """Return a stamp that changes when a file of the skill changes; "" when a file is missing. Costs three to six
-        stats.
+        """Return a stamp that changes when a file of the skill changes; "" if a file is missing.
+
+        It takes three to six calls of `stat`.
         """
         for kind in SkillKind:
             try:
@@ -98,16 +102,23 @@ class SkillStore:
         return ""
 
     def read(self, name: str) -> Skill:
-        """Return the current version after checking its hashes. Raises SkillMissing or SkillDamaged."""
+        """Return the current version after checking its hashes.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: Its folder cannot be used.
+        """
         if not self.folder(name).is_dir():
             raise SkillMissing(f"There is no skill `{name}`.")
         return self._read(self.folder(name), name)
 
     def code(self, skill: Skill) -> bytes:
-        """Return the source of exactly this version, current or not. Raises SkillDamaged if it is not what was
-        admitted.
+        """Return the source of exactly this version, whether it is the current one or not.
 
-        Where signatures are checked, the folder's signature must cover everything in `skill`.
+        If signatures are checked, the folder's signature must cover everything in `skill`.
+
+        Raises:
+            SkillDamaged: The file is not the one that was admitted.
         """
         folder = self._home_of(skill)
         if self.trust.checks:
@@ -118,21 +129,35 @@ class SkillStore:
         return self._source(folder, skill, tests=False)
 
     def extra_files(self, skill: Skill) -> dict[str, bytes]:
-        """Return the extra files of exactly this version, by path relative to its program. Raises SkillDamaged if one
-        is not what was admitted.
+        """Return the extra files of exactly this version, by path relative to its program.
+
+        Raises:
+            SkillDamaged: A file is not the one that was admitted.
         """
         return self._extra(self._home_of(skill), skill) if skill.extra else {}
 
     def program(self, skill: Skill) -> SkillProgram:
-        """Return the code and the extra files of exactly this version. Raises SkillDamaged as `code` does."""
+        """Return the code and the extra files of exactly this version.
+
+        Raises:
+            SkillDamaged: A file is not the one that was admitted.
+        """
         return SkillProgram(self.code(skill), self.extra_files(skill))
 
     def tests(self, skill: Skill) -> bytes:
-        """Return the tests of exactly this version. Raises SkillDamaged if the file is not what was admitted."""
+        """Return the tests of exactly this version.
+
+        Raises:
+            SkillDamaged: The file is not the one that was admitted.
+        """
         return self._source(self._home_of(skill), skill, tests=True)
 
     def files(self, skill: Skill) -> dict[str, bytes]:
-        """Return all files of this version by path relative to its folder, verbatim. Raises SkillDamaged."""
+        """Return the unchanged contents of all files of this version, by path relative to its folder.
+
+        Raises:
+            SkillDamaged: A file is not the one that was admitted.
+        """
         program, tests = skill.files
         path, extra = self._home_of(skill) / SKILL_FILE, self.extra_files(skill)
         return {
@@ -143,27 +168,45 @@ class SkillStore:
         }
 
     def history(self, name: str) -> list[Skill]:
-        """Return every kept version, oldest first, with the current one last. Raises SkillMissing, SkillDamaged."""
+        """Return all versions, oldest first, with the current one last.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: A version cannot be used.
+        """
         current = self.read(name)
         return [*(self.earlier(name, number) for number in self.earlier_numbers(name)), current]
 
     def earlier(self, name: str, version: int) -> Skill:
-        """Return a version before the current one. Raises SkillDamaged if it is damaged or does not exist."""
+        """Return a version before the current one.
+
+        Raises:
+            SkillDamaged: The version is damaged or does not exist.
+        """
         return self._read(self.folder(name) / VERSIONS / str(version), name, version)
 
     def earlier_numbers(self, name: str) -> list[int]:
-        """Return the numbers of the versions kept besides the current one, ascending."""
+        """Return the numbers of the versions before the current one, ascending."""
         return _numbers(self.folder(name) / VERSIONS)
 
     def signer(self, skill: Skill) -> str:
-        """Return the public key that signed this version, trusted or not; "" for none. Raises SkillDamaged."""
+        """Return the public key that signed this version, even if it is not trusted; "" if the version is unsigned.
+
+        Raises:
+            SkillDamaged: The signature is invalid, or the folder cannot be used.
+        """
         path = self._home_of(skill) / SKILL_FILE
         return signer(_bytes(path), str(path))
 
     def sign(self, name: str) -> Skill:
-        """Sign the current version, replacing any signature, and every intact earlier one.
+        """Sign the current version and every intact earlier one, replacing their signatures.
 
-        The caller holds the lock. Raises SkillMissing, SkillDamaged, SkillUnsignable.
+        The caller holds the lock.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: The current version cannot be used.
+            SkillUnsignable: There is no key to sign with.
         """
         unchecked = SkillStore(self.root)  # accepts unsigned skills; `signer` refuses invalid signatures
         skill = unchecked.read(name)
@@ -177,14 +220,15 @@ class SkillStore:
         return skill
 
     def next_version(self, name: str) -> int:
-        """Return one more than any version that ever existed, so that records of a deleted one never apply to a new
-        one.
+        """Return a higher version number than any that ever existed.
+
+        So the records of a deleted version never apply to a new one.
         """
         current = self.read(name).version if self.folder(name).is_dir() else 0
         return 1 + max([current, *self._tombstones(name)])
 
     def publish(self, skill: Skill, program: SkillProgram | bytes, tests: bytes, *, replaces: int) -> None:
-        """Write the skill as the current version. Has the arguments and exceptions of `publishing`."""
+        """Write the skill as the current version. The arguments and exceptions are those of `publishing`."""
         with self.publishing(skill, program, tests, replaces=replaces):
             pass
 
@@ -193,8 +237,8 @@ class SkillStore:
         """Write the skill as the current version, and undo that if the body raises. The caller holds the lock.
 
         Args:
-            program: Its code, with its extra files if it has any.
-            replaces: The current version, 0 for none; it is kept below `versions`.
+            program: The code of the skill, with its extra files if it has any.
+            replaces: The number of the current version, which is kept below `versions`; 0 for a new skill.
 
         Raises:
             SkillChanged: `replaces` is no longer the current version.
@@ -203,9 +247,9 @@ class SkillStore:
         current = self.read(skill.name).version if final.is_dir() else 0
         if current != replaces or skill.version != self.next_version(skill.name):
             raise SkillChanged(
-                f"`{skill.name}` was changed by another process in the meantime (version {current or 'none'} is "
-                f"current, not {replaces or 'none'}). Check it with manage_skills, then propose again if it is still "
-                "needed."
+                f"`{skill.name}` was changed by another process in the meantime (the current version is "
+                f"{current or 'none'}, not {replaces or 'none'}). Look at it with manage_skills, and propose your "
+                "version again if it is still needed."
             )
         if isinstance(program, bytes):
             program = SkillProgram(program)
@@ -232,7 +276,7 @@ class SkillStore:
 
     @contextmanager
     def sealing(self, name: str, change: Callable[[], Skill]) -> Iterator[Skill]:
-        """Run a change that only writes SKILL.md, and restore the file if the body raises."""
+        """Run a change that only writes SKILL.md, and undo it if the body raises."""
         path = self.folder(name) / SKILL_FILE
         before = _bytes(path)
         skill = change()
@@ -243,22 +287,31 @@ class SkillStore:
             raise
 
     def set_state(self, name: str, state: SkillState) -> Skill:
-        """Change the state of the current version. The caller holds the lock. Raises SkillMissing, SkillDamaged."""
+        """Change the state of the current version. The caller holds the lock.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: Its folder cannot be used.
+        """
         skill = replace(self.read(name), state=state)
         self._seal(self.folder(name), skill)
         return skill
 
     def delete(self, name: str) -> Path:
-        """Move the folder to its tombstone and return the tombstone. The caller holds the lock. Raises SkillMissing."""
+        """Move the folder to the deleted ones and return its new path. The caller holds the lock.
+
+        Raises:
+            SkillMissing: There is no such skill.
+        """
         with self.deleting(name) as tombstone:
             return tombstone
 
     @contextmanager
     def deleting(self, name: str) -> Iterator[Path]:
-        """Move the folder to its tombstone, and undo that if the body raises. The caller holds the lock.
+        """Move the folder to the deleted ones, and undo that if the body raises. The caller holds the lock.
 
         Raises:
-            SkillMissing: The skill does not exist.
+            SkillMissing: There is no such skill.
         """
         skill = self.read(name)
         tombstone = self._move(name, self.deleted / f"{skill.folder}-{skill.version}")
@@ -280,13 +333,13 @@ class SkillStore:
         Raises:
             SkillMissing: No skill of this name was deleted.
             SkillChanged: The name is in use again.
-            SkillDamaged: The folder was changed in the meantime; it stays where it is.
+            SkillDamaged: The deleted folder was changed in the meantime. It stays where it is.
         """
         tombstones = self._tombstones(name)
         if not tombstones:
             raise SkillMissing(f"There is no deleted skill `{name}`.")
         if self.folder(name).exists():
-            raise SkillChanged(f"`{name}` exists again: delete it first, then restore the earlier one.")
+            raise SkillChanged(f"There is a new skill `{name}`. Delete it first, then restore the earlier one.")
         tombstone = self.deleted / f"{folder_name(name)}-{tombstones[-1]}"
         skill = self._read(tombstone, name, tombstones[-1])
         publish_folder(tombstone, self.folder(name))
@@ -310,13 +363,13 @@ class SkillStore:
         return target
 
     def _tombstones(self, name: str) -> list[int]:
-        """Return the versions at which this name was deleted, ascending."""
+        """Return the numbers of the versions at which skills of this name were deleted, ascending."""
         start = folder_name(name) + "-"
         ends = [entry.name.removeprefix(start) for entry in self.deleted.iterdir() if entry.name.startswith(start)]
         return sorted(int(end) for end in ends if _is_number(end))
 
     def _keep_older(self, final: Path, staged: Path, current: int) -> None:
-        """Link earlier versions, which are immutable, and copy the current one."""
+        """Link the earlier versions into the new folder, because they are immutable, and copy the current one."""
         if (final / VERSIONS).is_dir():
             shutil.copytree(final / VERSIONS, staged / VERSIONS, copy_function=_link)
         shutil.copytree(final, staged / VERSIONS / str(current), ignore=lambda at, _: _besides(final, at))
@@ -330,17 +383,19 @@ class SkillStore:
         return skill
 
     def _read(self, folder: Path, name: str, version: int | None = None) -> Skill:
-        """Read a folder that must contain this version; None for the current version, which is higher than all kept
-        ones.
+        """Read and check a folder.
+
+        Args:
+            version: The version that it must contain; None for the current one, which is higher than all others.
         """
         path = folder / SKILL_FILE
         skill = self._parse(_bytes(path), str(path))
         if skill.name != name or not PATTERN.fullmatch(name):
-            raise SkillDamaged(f"{path}: it is named {folder_name(skill.name)!r}, unlike its folder.")
+            raise SkillDamaged(f"{path}: the skill in it is named {folder_name(skill.name)!r}, unlike its folder.")
         after = max(_numbers(folder / VERSIONS), default=0)
         if skill.version != (version or skill.version) or skill.version <= after:
-            place = f"version {version}" if version else f"the version after {after}"
-            raise SkillDamaged(f"{path}: it is version {skill.version} instead of {place}.")
+            place = str(version) if version else f"a version after {after}"
+            raise SkillDamaged(f"{path}: the skill in it has version {skill.version} instead of {place}.")
         self._source(folder, skill, tests=False)
         self._source(folder, skill, tests=True)
         self._extra(folder, skill)
@@ -366,14 +421,15 @@ def _bytes(path: Path) -> bytes:
     except OSError as error:
         raise SkillDamaged(f"{path}: {error.strerror}.") from None
     if len(data) > _MOST_BYTES:
-        raise SkillDamaged(f"{path}: it has over {_MOST_BYTES:,} bytes, more than a skill may have.")
+        raise SkillDamaged(f"{path}: the file has more than {_MOST_BYTES:,} bytes, the limit of a skill.")
     return data
 
 
 def _admitted(path: Path, skill: Skill, sha256: str) -> bytes:
     data = _bytes(path)
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise SkillDamaged(f"{path} is not what was admitted as version {skill.version} (its SHA-256 differs).")
+        text = f"{path} was changed after it was admitted as version {skill.version} (its SHA-256 differs)."
+        raise SkillDamaged(text)
     return data
 
 
@@ -382,7 +438,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _is_number(name: str) -> bool:
-    """Return whether a folder's name is a version as written here; others are ignored."""
+    """Return whether a folder's name is a version number. Other folders are ignored."""
     return name.isascii() and name.isdecimal() and len(name) <= _MOST_DIGITS
 
 

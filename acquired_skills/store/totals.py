@@ -1,6 +1,6 @@
-"""Running totals of the calls of every version, kept in the same transaction as the calls.
+"""Running totals of the calls of every version of a skill.
 
-Statistics read totals, so their cost depends on their size, and they stay correct after old calls are deleted.
+Statistics are read from the totals, so they are cheap and stay correct after old calls are deleted.
 """
 
 from collections.abc import Iterable
@@ -24,8 +24,10 @@ from sqlalchemy import (
     update,
 )
 
-LATELY = 5  # calls; after a change outside, a long good record must not keep a skill that fails every time
-_AT_ONCE = 500  # versions in one statement
+# The number of latest calls that are also judged on their own, so that a long good record does not keep a skill that
+# now fails every time, for example because a service changed.
+LATELY = 5
+_AT_ONCE = 500  # maximum number of versions in one statement
 
 SCHEMA = MetaData()
 TOTALS = Table(
@@ -48,8 +50,8 @@ class SkillCall:
     """One call of one version.
 
     Attributes:
-        ts: UTC, ISO 8601.
-        counted: Whether it counts for or against the skill.
+        ts: The time of the call in UTC, ISO 8601.
+        counted: Whether the call counts for or against the skill.
     """
 
     name: str
@@ -66,7 +68,7 @@ class VersionStats:
     """Statistics of all calls of one version.
 
     Attributes:
-        uncounted: Failures that were not the skill's fault.
+        uncounted: The number of failures that were not the skill's fault.
         mean_ms: Mean latency of successful calls in milliseconds.
     """
 
@@ -82,7 +84,7 @@ class VersionStats:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Calls that count for or against a version."""
+    """The numbers of calls that count for or against a version."""
 
     successes: int = 0
     failures: int = 0
@@ -93,8 +95,8 @@ class _Total:
     """One row of the table of totals.
 
     Attributes:
-        total_ms, timed: Sum and count of the latencies of successful calls.
-        lately: Outcomes of the latest counted calls, newest last, "1" for a success.
+        total_ms, timed: The sum of the latencies of successful calls in milliseconds, and their number.
+        lately: The outcomes of the latest counted calls, newest last: "1" for a success, "0" for a failure.
     """
 
     calls: int = 0
@@ -121,7 +123,7 @@ class _Total:
 
 
 def add(connection: Connection, calls: Iterable[SkillCall]) -> None:
-    """Add calls, oldest first."""
+    """Add calls, given oldest first, to the totals of their versions."""
     by_version: dict[tuple[str, int], list[SkillCall]] = {}
     for call in calls:
         by_version.setdefault((call.name, call.version), []).append(call)
@@ -154,7 +156,11 @@ def latest(connection: Connection, name: str, version: int) -> Counted:
 
 
 def stats(connection: Connection, chosen: Select[Any]) -> list[VersionStats]:
-    """Return statistics per version, by name and then newest version first. `chosen` selects rows of `TOTALS`."""
+    """Return the statistics of each version, sorted by name, with the newest version first.
+
+    Args:
+        chosen: Selects the rows of `TOTALS`.
+    """
     found = connection.execute(chosen.order_by(TOTALS.c.name, TOTALS.c.version.desc())).all()
     return [
         VersionStats(

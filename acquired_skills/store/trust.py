@@ -1,8 +1,8 @@
-"""`Trust`: checks who signed a `SKILL.md`, and makes signatures (SKILL-17).
+"""`Trust`: makes and checks the signatures of `SKILL.md` files (SKILL-17).
 
 A signature is one line of the file's metadata and covers the rest of the file: name, version, state, hashes of code and
-tests, provenance and the admission report. So none of these can be changed unnoticed, and the signature is valid only
-for this version of this skill.
+tests, provenance and the admission report. So a change of any of these is detected, and the signature is valid only for
+this version of this skill.
 """
 
 import re
@@ -13,7 +13,7 @@ from acquired_skills.model.skill import NotSigned, SkillDamaged, SkillUnsignable
 from engine.registry.signing import SigningKey, verifies
 from engine.registry.static import RegistryError
 
-_PURPOSE = b"knackbox skill\0"  # so that a signature of something else by the same key is not valid for a skill
+_PURPOSE = b"knackbox skill\0"  # prefix, so that the key's signatures of other data are not valid for skills
 _ANY = re.compile(rb"^\s*knackbox-signature", re.MULTILINE)
 _LINE = re.compile(rb"\n  knackbox-signature: ed25519:([0-9a-f]{64}):([0-9a-f]{128})(?=\n|\Z)")
 _END = b"\n---\n"  # the end of the front matter, whose last block is the metadata; signatures below it are ignored
@@ -26,7 +26,7 @@ class Trust:
     Attributes:
         key: The key that signs what is written here, once it exists; None if nothing is signed.
         trusted: Other trusted public keys, in hexadecimal.
-        required: Whether unsigned skills are refused; None to refuse them if there is any key.
+        required: Whether unsigned skills are refused. None means that they are refused if there is any key.
     """
 
     key: SigningKey | None = None
@@ -35,12 +35,12 @@ class Trust:
 
     @property
     def signs(self) -> bool:
-        """Whether there is a key to sign with. Another process may have just made it."""
+        """Whether there is a key to sign with. It is read again, because another process may have made one."""
         return self.key is not None and self.key.exists
 
     @property
     def checks(self) -> bool:
-        """Whether signatures are checked. Without any key, they cannot be."""
+        """Whether signatures are checked, which is possible only with at least one key."""
         return self.signs or bool(self.trusted) or bool(self.required)
 
     @property
@@ -49,16 +49,19 @@ class Trust:
         return self.checks if self.required is None else self.required
 
     def seal(self, data: bytes) -> bytes:
-        """Return the file with our signature in place of any other.
+        """Return the file with a new signature, which replaces any other.
 
-        Raises SkillUnsignable if signatures are required and there is no key to sign with.
+        If there is no key and signatures are not required, the file is returned without a signature.
+
+        Raises:
+            SkillUnsignable: Signatures are required, and there is no key to sign with.
         """
         bare = _bare(data)
         if self.key is None or not self.signs:
             if self.demands:
                 raise SkillUnsignable(
-                    "Nothing can be written where signatures are required and there is no key to sign with: "
-                    "`knackbox skills sign --new-key` makes one."
+                    "Nothing was written, because skills must be signed and there is no key to sign with. Make one "
+                    "with `knackbox skills sign --new-key`."
                 )
             return bare
         try:
@@ -69,7 +72,7 @@ class Trust:
         return bare.replace(_END, line + _END, 1)
 
     def check(self, data: bytes, where: str) -> str:
-        """Return the public key that signed the file; "" for none.
+        """Return the public key that signed the file; "" if it is unsigned.
 
         Raises:
             SkillDamaged: The file was changed after it was signed.
@@ -81,8 +84,8 @@ class Trust:
         if not found:
             if self.demands:
                 raise NotSigned(
-                    f"{where} is not signed, so it is not offered. Inspect it; `knackbox skills sign` signs it, or "
-                    "`knackbox skills import` admits it again."
+                    f"{where} is not signed, so it is not offered. Inspect it, then sign it with `knackbox skills "
+                    "sign` or admit it again with `knackbox skills import`."
                 )
             return ""
         if found not in self._known():
@@ -96,15 +99,19 @@ class Trust:
         try:
             return self.trusted | {self.key.public} if self.key is not None and self.signs else self.trusted
         except RegistryError as error:
-            raise NotSigned(f"{error} Until then its signatures are not trusted.") from error
+            raise NotSigned(f"{error} Until then, its signatures are not trusted.") from error
 
 
 def signer(data: bytes, where: str) -> str:
-    """Return the public key that signed exactly this file, trusted or not; "" if unsigned. Raises SkillDamaged."""
+    """Return the public key that signed exactly this file, even if it is not trusted; "" if it is unsigned.
+
+    Raises:
+        SkillDamaged: The signature cannot be read, or the file was changed after it was signed.
+    """
     head = data.partition(_END)[0]
     lines = _LINE.findall(head)
     if len(_ANY.findall(head)) != len(lines) or len(lines) > 1:
-        raise SkillDamaged(f"{where} has a signature that cannot be read.")
+        raise SkillDamaged(f"{where} has a malformed signature.")
     if not lines:
         return ""
     public, signature = str(lines[0][0], "ascii"), str(lines[0][1], "ascii")

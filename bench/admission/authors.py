@@ -1,4 +1,4 @@
-"""Authors that answer the questions of admission, by different knowledge of what the skill should do."""
+"""Authors that answer the questions of admission. They differ in what they know about the right results."""
 
 import ast
 import random
@@ -10,7 +10,7 @@ from bench.admission.problems import Problem
 from bench.admission.solutions import Answer, answers_of
 from sandbox.contract import Sandbox
 
-WRONG_SHARE = 0.2  # of a guessing author's answers
+WRONG_SHARE = 0.2  # the share of a guessing author's answers that are wrong
 AUTHORS: Mapping[str, str] = {
     "truth": "gives the answers of the reference solution",
     "paste": "gives what the refusal shows, or else accepts any result, for two rounds",
@@ -18,7 +18,7 @@ AUTHORS: Mapping[str, str] = {
     "run": "gives the answers of the proposed code",
     "silent": "never answers",
 }
-UNDECIDED = Answer()  # any result will do, as a prediction may say too
+UNDECIDED = Answer()  # accepts any result, as a prediction may do
 _HALF = 0.5
 
 
@@ -43,7 +43,7 @@ class Author:
 
     Attributes:
         kind: A key of `AUTHORS`.
-        problem: What the author was to solve.
+        problem: The problem that the author had to solve.
         source: The code that it proposed.
         chance: Decides which answers are wrong.
     """
@@ -56,7 +56,7 @@ class Author:
 
     @property
     def rounds(self) -> int:
-        """How often the author replies at most."""
+        """The maximum number of rounds in which the author replies."""
         return {"paste": 2, "silent": 0}.get(self.kind, 3)
 
     async def answers(self, asked: Sequence[Asked]) -> list[Answer | None]:

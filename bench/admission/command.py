@@ -28,7 +28,7 @@ AT_ONCE = 2  # problems measured at the same time
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
-    """What to measure.
+    """The options of a run: what to measure.
 
     Attributes:
         rounds: The number of randomly chosen problems, None for all.
@@ -46,7 +46,11 @@ class AdmissionOptions:
 
 
 def bench(folder: Path, options: AdmissionOptions, console: Console) -> dict[str, Any]:
-    """Measure, print tables, and return the numbers. folder: contains problems.jsonl."""
+    """Measure, print tables, and return the numbers.
+
+    Args:
+        folder: Contains problems.jsonl.
+    """
     problems = read_problems(folder, options.rounds, options.seed)
     numbers = summarize(asyncio.run(_measure_all(problems, options, console)), len(problems))
     show(numbers, console)

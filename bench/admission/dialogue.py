@@ -22,12 +22,12 @@ _MENTIONED = re.compile(r"`([^`]+)` gives (?:`([^`]+)`|([A-Z]\w+))")
 
 @dataclass(frozen=True, slots=True)
 class ProposalOutcome:
-    """One proposal.
+    """One proposal of a skill, and the answer to it.
 
     Attributes:
         admitted: Whether it became a skill.
         seconds: Wall time of the admission.
-        asked: What the refusal asks.
+        asked: The questions of the refusal.
         why: The text of the refusal.
         parts: The parts of the proposal that the refusal names.
         disputed: The predictions that differ from what the code gives.
@@ -43,7 +43,7 @@ class ProposalOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """All proposals of one solution by one author, the first included."""
+    """All proposals of one solution by one author, including the first one."""
 
     attempts: Sequence[ProposalOutcome]
 
@@ -54,7 +54,7 @@ class Dialogue:
 
     @property
     def questions(self) -> int:
-        """The number of questions that the author was asked, repeated ones included."""
+        """The number of questions that the author was asked, including repeated ones."""
         return sum(len(each.asked) for each in self.attempts)
 
     @property

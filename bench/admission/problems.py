@@ -1,6 +1,6 @@
 """The problems of MBPP as proposals of skills, with tests of different strength.
 
-A problem has a reference solution, asserts, and probe inputs that tell whether another program behaves differently.
+A problem has a reference solution, asserts, and probe inputs that show whether another program behaves differently.
 """
 
 import ast
@@ -28,7 +28,11 @@ TESTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem. data: its line of the data file."""
+    """One programming problem.
+
+    Attributes:
+        data: The problem's line of the data file, decoded.
+    """
 
     data: Mapping[str, Any]
 
@@ -39,17 +43,17 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """The name of its function."""
+        """The name of the function that the problem asks for."""
         return str(self.data["entry_point"])
 
     @property
     def asserts(self) -> list[str]:
-        """Its asserts, as source text."""
+        """The asserts of the problem, as source text."""
         return [line.strip() for line in self.data["tests"]]
 
     @property
     def imports(self) -> list[str]:
-        """The imports that its asserts and the arguments of its calls need."""
+        """The imports that the problem's asserts and the arguments of its calls need."""
         found = ast.parse(self.data["code"]).body
         return [
             *self.data["test_imports"],
@@ -57,7 +61,11 @@ class Problem:
         ]
 
     def proposal(self, source: str, tests: str) -> Proposal:
-        """Return a solution as a proposal. tests: a key of `TESTS`."""
+        """Return a solution as a proposal.
+
+        Args:
+            tests: A key of `TESTS`.
+        """
         source = _acceptable(self.name, source)
         chosen = self.asserts if tests == FULL else self.asserts[:1]
         if tests == EXAMPLE:
@@ -66,7 +74,7 @@ class Problem:
         return self.proposed(source, "\n\n".join(cases))
 
     def proposed(self, source: str, tests: str) -> Proposal:
-        """Return a proposal with these tests, which need no import of the skill."""
+        """Return a proposal with these tests; an import of the skill is added to them."""
         head = "\n".join([f"from {self.name} import {self.name}", *self.imports])
         return Proposal(self.name, self.data["prompt"], source, f"{head}\n\n\n{tests}")
 
@@ -90,7 +98,11 @@ class Problem:
 
 
 def read_problems(folder: Path, rounds: int | None, seed: int) -> list[Problem]:
-    """Return the problems of a folder. rounds: how many are chosen at random, or None for all."""
+    """Return the problems of a folder.
+
+    Args:
+        rounds: The number of problems to choose at random, or None for all.
+    """
     problems = [Problem(json.loads(line)) for line in (folder / "problems.jsonl").read_text().splitlines()]
     return random.Random(seed).sample(problems, min(rounds, len(problems))) if rounds else problems
 

@@ -1,4 +1,4 @@
-"""Runs solutions of a problem in boxes: which of them are broken, and what they answer to calls."""
+"""Runs solutions of a problem in boxes, to find out which are broken and what calls of them return."""
 
 import ast
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Solution:
 
     Attributes:
         source: The program.
-        broken: Whether it answers one of the problem's probe inputs otherwise than the reference solution.
+        broken: Whether its result for one of the problem's probe inputs differs from that of the reference solution.
         passes: For each of the problem's asserts, whether it holds.
     """
 
@@ -58,7 +58,7 @@ async def examine(problem: Problem, box: Sandbox, most: int, seed: int) -> list[
 
 
 async def answers_of(problem: Problem, source: str, calls: Sequence[str], box: Sandbox) -> list[Answer | None]:
-    """Return a program's answers to calls, given as source text; None for an answer that is missing or no literal."""
+    """Return a program's answers to calls, given as source text; None for one that is missing or not a literal."""
     outcome = await box.run(_job("answer", {"imports": problem.imports, "source": source, "calls": list(calls)}))
     if not outcome.ok:
         return [None] * len(calls)

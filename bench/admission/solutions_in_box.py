@@ -1,4 +1,4 @@
-"""In a box: runs solutions of a problem on its asserts, probe inputs and other calls. Imports nothing of Knackbox."""
+"""Runs solutions of a problem on its asserts, probe inputs and other calls, in a box. Imports nothing of Knackbox."""
 
 import ast
 import copy
@@ -13,7 +13,7 @@ _SECONDS = 3.0
 
 
 def examine(problem: dict[str, Any], sources: list[str]) -> list[dict[str, Any]]:
-    """Run each source.
+    """Run each source in a process of its own.
 
     Returns:
         For each source: ``asserts``, whether each holds; ``answers``, the results for the probe inputs as text; and
@@ -51,7 +51,8 @@ def _evaluate(imports: list[str], source: str, call: str) -> dict[str, str] | No
 def _in_fork(work: Callable[[], Any], otherwise: Any) -> Any:
     """Return what `work` returns in a forked process, because a mutant may hang or change shared state.
 
-    otherwise: returned if it takes too long or ends the process.
+    Args:
+        otherwise: Returned if it takes too long or ends the process.
     """
     reading, writing = os.pipe()
     child = os.fork()

@@ -19,7 +19,8 @@ SHOWN = 600  # characters of a refusal
 class Measured:
     """One solution of a problem, proposed with one kind of tests by one author.
 
-    dialogue: None for a broken solution that fails these tests, which is not proposed.
+    Attributes:
+        dialogue: None for a broken solution that fails these tests, which is not proposed.
     """
 
     problem: str
@@ -31,7 +32,11 @@ class Measured:
 
 
 def summarize(measured: Sequence[Measured], problems: int) -> dict[str, Any]:
-    """Return the numbers for each kind of tests and author. problems: how many were tried."""
+    """Return the numbers for each kind of tests and author.
+
+    Args:
+        problems: The number of problems that were tried.
+    """
     pairs = dict.fromkeys((each.tests, each.author) for each in measured)
     rows = []
     for tests, author in pairs:

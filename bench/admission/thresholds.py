@@ -44,7 +44,8 @@ _VACUOUS = (
 class ScoredProposal:
     """The score of one proposal.
 
-    score: the share of mutants that its tests detect; None if it was refused for any reason but its score.
+    Attributes:
+        score: The share of mutants that its tests detect; None if it was refused for any reason but its score.
     """
 
     score: float | None
@@ -67,7 +68,11 @@ class ProblemResult:
 
 
 async def measure(problem: Problem, box: Sandbox, most: int, seed: int) -> ProblemResult:
-    """Measure one problem. most: the number of mutants."""
+    """Measure one problem.
+
+    Args:
+        most: The number of mutants.
+    """
     found = ProblemResult(problem.id)
     solutions = await examine(problem, box, most, seed)
     if not solutions:

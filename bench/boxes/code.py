@@ -11,7 +11,11 @@ from sandbox.contract import Call, Job
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One function in one file. preload: the packages that a template has already imported."""
+    """One function in one file.
+
+    Attributes:
+        preload: The packages that a template has already imported.
+    """
 
     title: str
     function: str

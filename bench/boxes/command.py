@@ -18,8 +18,8 @@ from bench.peers import PLAIN, Peer
 from bench.table import show
 from bench.timing import Series
 
-_RUNS_PER_ROUND = 10  # when throughput is measured
-_MOST_BOXES = 16  # when memory is measured
+_RUNS_PER_ROUND = 10  # runs of each candidate per round when throughput is measured
+_MOST_BOXES = 16  # the most boxes held at once when memory is measured
 
 
 @dataclass(frozen=True, slots=True)

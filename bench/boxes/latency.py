@@ -51,6 +51,6 @@ async def _measure_code(
 
 
 async def run_in(box: NamespaceSandbox, code: Code) -> bool:
-    """Run the code in a box. Returns whether it produced a value."""
+    """Run the code in a box; return whether it produced a value."""
     outcome = await box.run(code.job())
     return outcome.ok and outcome.value is not None

@@ -26,7 +26,11 @@ _WAITING = "import sys; print(flush=True); sys.stdin.read()"
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The memory of one candidate. pss: MiB per waiting box; None if this user may not read it."""
+    """The memory of one candidate.
+
+    Attributes:
+        pss: MiB per waiting box; None if this user may not read it.
+    """
 
     way: str
     count: int

@@ -25,7 +25,12 @@ _PEERS_SHARE = 4  # a peer is many times slower, so a quarter of the runs is eno
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The throughput of one candidate. count: the number of runs. lanes: how many run at the same time."""
+    """The throughput of one candidate.
+
+    Attributes:
+        count: The number of runs.
+        lanes: The number of jobs that run at the same time.
+    """
 
     way: str
     count: int

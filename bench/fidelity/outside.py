@@ -32,8 +32,11 @@ _TIMED_OUT = 124
 class ProcessRequest:
     """The program to run.
 
-    command: started without a shell. files: written to WORK. shown: host folders that must be visible, even inside
-    folders that other users may not enter. scratch_bytes: the size of its private /tmp.
+    Attributes:
+        command: The program and its arguments, started without a shell.
+        files: The text of each file to write to WORK, by name.
+        shown: Host folders that must be visible, even inside folders that other users may not enter.
+        scratch_bytes: The size of the program's private /tmp.
     """
 
     command: list[str]
@@ -70,7 +73,7 @@ def main() -> None:
 
 
 def _run_as_process_1(request: ProcessRequest, uid: int, gid: int) -> int:
-    """Start the program, wait for it, and copy its record. Returns its exit code."""
+    """Start the program, wait for it, and copy its record; return its exit code."""
     _mount(request)
     os.mkdir(WORK)
     for name, text in request.files.items():
@@ -137,7 +140,11 @@ def _execute(request: ProcessRequest, uid: int, gid: int) -> NoReturn:
 
 
 def _wait(child: int, timeout_s: float) -> int:
-    """Wait for the program. Returns its exit code, 128 plus the signal that killed it, or 124 after the time limit."""
+    """Wait for the program.
+
+    Returns:
+        Its exit code, 128 plus the number of the signal that killed it, or 124 after the time limit.
+    """
     exited = os.pidfd_open(child)
     poller = select.poll()
     poller.register(exited, select.POLLIN)

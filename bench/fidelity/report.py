@@ -11,7 +11,11 @@ _NOT_RUN = "not run"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The outcome of one case. parts: (status, detail) of subtests that did not pass, by description."""
+    """The outcome of one case.
+
+    Attributes:
+        parts: (status, detail) of subtests that did not pass, by description.
+    """
 
     status: str
     detail: str = ""
@@ -26,8 +30,10 @@ class Case:
 class Report:
     """The record of one module.
 
-    loaded: "loaded", "skip" or "error". problem: why the module did not run to its end; "" if it did. fixtures:
-    failures of set-ups and tear-downs of classes and of the module.
+    Attributes:
+        loaded: "loaded", "skip" or "error".
+        problem: Why the module did not run to its end; "" if it did.
+        fixtures: Failures of set-ups and tear-downs of classes and of the module.
     """
 
     loaded: str
@@ -56,7 +62,11 @@ def _entries(record: bytes) -> Iterator[dict[str, Any]]:
 
 
 def parse(record: bytes, problem: str) -> Report:
-    """Parse a record. problem: how the process ended, used if the last line of the record is missing."""
+    """Parse a record.
+
+    Args:
+        problem: How the process ended, used if the last line of the record is missing.
+    """
     entries = list(_entries(record))
     module: dict[str, Any] = next((entry for entry in entries if "module" in entry), {})
     done = any("done" in entry for entry in entries)

@@ -23,8 +23,10 @@ _MAX_SHOWN = 160
 class Options:
     """Options of a run.
 
-    wanted: modules, files or features of the suite; empty for all. jobs: how many run at the same time. timeout_s: time
-    limit of one module on one side.
+    Attributes:
+        wanted: Modules, files or features of the suite; empty for all.
+        jobs: The number of programs that run at the same time.
+        timeout_s: Time limit of one module on one side.
     """
 
     suite: str = "cpython"
@@ -37,8 +39,10 @@ class Options:
 class Result:
     """The result of one module.
 
-    differ: cases that pass outside but not inside, in both of two runs, with their outcome inside. flaky: the number of
-    cases that differed only in the first run. loaded: "loaded", "skip" or "error", outside and inside.
+    Attributes:
+        differ: Cases that pass outside but not inside, in both of two runs, with their outcome inside.
+        flaky: The number of cases that differed only in the first run.
+        loaded: "loaded", "skip" or "error", outside and inside.
     """
 
     name: str

@@ -25,7 +25,12 @@ _PREFIX = os.path.realpath(sys.base_prefix)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One module of tests. runner: a file in this folder. arguments: passed to it after the record's path."""
+    """One module of tests.
+
+    Attributes:
+        runner: A file in this folder.
+        arguments: Passed to it after the record's path.
+    """
 
     name: str
     runner: str
@@ -52,7 +57,7 @@ class Side(Protocol):
     async def run(self, unit: Unit) -> report.Report: ...
 
     async def output(self, script: Script) -> str:
-        """Run a script. Returns its output and its exit code."""
+        """Run a script; return its output and its exit code."""
         ...
 
 
@@ -128,7 +133,7 @@ class Outside:
     async def _start(
         self, command: list[str], environment: Mapping[str, str], source: str, file: str = _MAIN
     ) -> tuple[int, bytes, bytes]:
-        """Run a command. Returns its exit code, its record, and its stderr."""
+        """Run a command; return its exit code, its record, and its stderr."""
         shown = [_PREFIX, *self._packages]
         request = outside.ProcessRequest(
             command, dict(environment), {file: source}, shown, self._timeout_s, _SCRATCH_BYTES

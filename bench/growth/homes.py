@@ -47,7 +47,11 @@ _CODE_HASH, _TESTS_HASH = "c0de" * 16, "7e57" * 16
 
 
 def make_home(root: Path, skills: int, calls: int, advance: Advance) -> None:
-    """Make a home with skills and recorded calls. advance: called with the number of skills or calls just written."""
+    """Make a home with skills and recorded calls.
+
+    Args:
+        advance: Called with the number of skills or calls just written.
+    """
     home = Home(root)
     home.create()
     records = Records.open(home.records_url)

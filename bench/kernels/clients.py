@@ -27,7 +27,11 @@ _JUPYTERS = ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
 
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
-    """The outcome of a cell. characters: the length of its outputs."""
+    """The outcome of a cell.
+
+    Attributes:
+        characters: The length of its outputs.
+    """
 
     success: bool
     characters: int

@@ -16,14 +16,15 @@ from bench.table import show
 from bench.timing import Series
 
 _TRIPS_PER_ROUND = 5
-_MOST_KERNELS = 6  # when memory is measured
+_MOST_KERNELS = 6  # the most kernels held at once when memory is measured
 _WATCHED_S = 20.0  # how long idle kernels are measured
 
 
 def bench(rounds: int, console: Console, *, watched_s: float = _WATCHED_S) -> list[dict[str, Any]]:
     """Measure, print tables, and return their rows, with ratios to a stock kernel. The last row is the machine's load.
 
-    watched_s: how long idle kernels are measured.
+    Args:
+        watched_s: The time during which idle kernels are measured, in seconds.
     """
     before = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder, kernelspecs(Path(folder)):

@@ -30,7 +30,13 @@ _Start = Callable[[], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one kernel. pss, of_process_1: MiB, or None if this user may not read them. cpu: % of a processor."""
+    """The cost of one kernel.
+
+    Attributes:
+        pss: MiB, or None if this user may not read it.
+        of_process_1: The part of `pss` that belongs to process 1.
+        cpu: Percent of a processor.
+    """
 
     way: str
     count: int
@@ -50,14 +56,24 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Sums over processes. pss: by whether a process is process 1 of a pid namespace. cpu_s: of all threads so far."""
+    """Totals over processes.
+
+    Attributes:
+        pss: MiB of the processes that are process 1 of a pid namespace (True), and of all others (False); None if this
+            user may not read it.
+        cpu_s: Processor time of all threads so far, in seconds.
+    """
 
     pss: dict[bool, float] | None
     cpu_s: float
 
 
 async def costs(more: int, watched_s: float) -> list[Cost]:
-    """Measure the cost of `more` kernels started after a first one. watched_s: how long to measure processor time."""
+    """Measure the cost of `more` kernels started after a first one.
+
+    Args:
+        watched_s: The time during which processor time is measured, in seconds.
+    """
     found = []
     async with AsyncExitStack() as stack:
         box = await stack.enter_async_context(NamespaceSandbox())

@@ -31,10 +31,11 @@ _PAUSE_S = 0.2  # long enough for background work to finish and the pool of wait
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A candidate.
+    """One way of starting a kernel.
 
-    run: timed. Returns whether the cell succeeded, and a function that stops the kernel. before: called before
-    each run, and not timed.
+    Attributes:
+        run: The timed function. Returns whether the cell succeeded, and a function that stops the kernel.
+        before: Called before each run; not timed.
     """
 
     run: Callable[[], Awaitable[tuple[bool, Callable[[], Awaitable[object]]]]]

@@ -22,8 +22,9 @@ _PAUSE_S = 1.0  # after a failed connection, and after a refusal without Retry-A
 class ClientReport:
     """What the clients observed. Times are in seconds.
 
-    promises: one entry per refusal: the value of ``Retry-After``, and whether the client was served when it came back
-    after that wait. The entry is None if the header was missing.
+    Attributes:
+        promises: One entry per refusal: the value of ``Retry-After``, and whether the client was served when it came
+            back after that wait. The entry is None if the header was missing.
     """
 
     served: list[float] = field(default_factory=list)

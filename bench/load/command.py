@@ -42,8 +42,8 @@ class Load:
     def row(self) -> dict[str, Any]:
         """Return the row of the tables.
 
-        per_s: calls served within the time, per second. kept: the share of refused clients that were served when they
-        came back after the announced wait.
+        In it, `per_s` is the number of calls served within the time, per second, and `kept` the share of refused
+        clients that were served when they came back after the announced wait.
         """
         total = self.total
         announced = [each for each in total.promises if each is not None]

@@ -22,7 +22,11 @@ connections = {connections}
 
 @dataclass(frozen=True, slots=True)
 class LoadServer:
-    """A running server. way: its name in the tables."""
+    """A running server.
+
+    Attributes:
+        way: The name of the server in the tables.
+    """
 
     way: str
     url: str

@@ -1,4 +1,4 @@
-"""Recall on precise requests (BFCL), of exact names, and with past requests; wrong offers and refusals."""
+"""Measures recall on precise requests (BFCL), for exact names and with past requests, and wrong offers and refusals."""
 
 import random
 from collections.abc import Mapping

@@ -30,11 +30,10 @@ def bench(rounds: int, console: Console, folders: Mapping[str, Path], parts: Seq
         folders: The folders with public data, by name.
         parts: Names of the parts to measure; all if empty.
     """
-    embedder = CachedEmbedder(WordLlamaEmbedder())
-    sentences = CachedEmbedder(SentenceEmbedder()) if installed() else None
+    embedder, sentences = WordLlamaEmbedder(), SentenceEmbedder() if installed() else None
     if sentences is None:
         console.print(r"The sentence encoder is not measured: knackbox\[sentences] is not installed.")
-    compared = methods(embedder, sentences)
+    compared = methods(CachedEmbedder(embedder), CachedEmbedder(sentences) if sentences is not None else None)
     rows: list[dict[str, Any]] = []
     for part in parts or PARTS:
         folder = folders.get(PARTS[part])
@@ -55,6 +54,5 @@ def bench(rounds: int, console: Console, folders: Mapping[str, Path], parts: Seq
             texts = read_out_of_scope(outside) if outside is not None else []
             rows += refusals.bench(read_short(folder), texts, compared, console)
         else:
-            embedder.caching = False
-            rows += speed.bench(read_bfcl(folder), embedder, rounds, console)
+            rows += speed.bench(read_bfcl(folder), embedder, sentences, rounds, console)
     return rows

@@ -35,7 +35,7 @@ def recall(results: Results, names: Mapping[str, str] | None = None) -> dict[str
 
 
 def all_found(results: Results, cut: int) -> float:
-    """Return the share of requests of which all answers are among the first `cut` results."""
+    """Return the share of requests for which all answers are among the first `cut` results."""
     complete = sum(request.relevant <= {each.id for each in found[:cut]} for request, found in results)
     return complete / max(len(results), 1)
 

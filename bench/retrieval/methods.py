@@ -3,25 +3,32 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from weakref import finalize
 
 import numpy as np
 
 from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Document
-from engine.retrieval.index import HybridIndex
 from engine.retrieval.memory import MemoryVectors
 from engine.retrieval.reranking import SentenceReranker
+from engine.retrieval.stored_index import StoredIndex
 from engine.stores.embedder import Embedder, Vectors
 from engine.stores.vector_cache import VectorCache
 
 DEEPEST = 60  # results of one search
 _LOADING_S = 600.0
+_AT_ONCE = 2_000  # documents written to an index at a time
 RRF = 60  # the constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A result. confidence: how certain the method is that it answers the request; comparable between requests."""
+    """One result of a search.
+
+    Attributes:
+        confidence: How certain the method is that this document answers the request; comparable between requests.
+    """
 
     id: str
     confidence: float
@@ -37,7 +44,6 @@ class CachedEmbedder:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._known: dict[str, Vectors] = {}
-        self.caching = True  # False to measure time
 
     @property
     def name(self) -> str:
@@ -48,8 +54,6 @@ class CachedEmbedder:
         return self._embedder.dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        if not self.caching:
-            return self._embedder.embed(texts)
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         self._known.update(zip(new, self._embedder.embed(new), strict=True))
         rows = [self._known[text] for text in texts]
@@ -72,7 +76,11 @@ class _Computed(VectorCache):
 
 
 def methods(embedder: Embedder, sentences: Embedder | None = None) -> dict[str, Method]:
-    """Return all methods by name. The first one is the base of the ratios. sentences: the optional encoder."""
+    """Return all methods by name. The first one is the base of the ratios.
+
+    Args:
+        sentences: The sentence encoder, if the methods that use it are to be included.
+    """
     found: dict[str, Method] = {
         "words (BM25F)": by_words,
         "meaning (WordLlama)": lambda documents: by_meaning(documents, embedder),
@@ -136,16 +144,14 @@ def by_rank(searches: Sequence[Search]) -> Search:
 
 
 def ours(documents: Sequence[Document], embedder: Embedder) -> Search:
-    """Search as the engine does. The confidence is `Ranked.fit`."""
-    index = HybridIndex(MemoryVectors(embedder.dimensions), embedder)
-    index.load(documents)
+    """Search as the engine does, after training with the known requests. The confidence is `Ranked.fit`."""
+    index = _trained(documents, embedder)
     return lambda text: [Found(one.id, one.fit) for one in index.search(text, DEEPEST)]
 
 
 def reranked(documents: Sequence[Document], embedder: Embedder, sentences: Embedder) -> Search:
     """Search as the engine does with the sentence encoder. The confidence is `Ranked.fit`."""
-    index = HybridIndex(MemoryVectors(embedder.dimensions), embedder)
-    index.load(documents)
+    index = _trained(documents, embedder)
     texts = {each.id: each.sentences for each in documents}
     reranker = SentenceReranker(lambda: sentences, _Computed(sentences))
     reranker.rerank("", [], {}, {})
@@ -156,3 +162,15 @@ def reranked(documents: Sequence[Document], embedder: Embedder, sentences: Embed
         return [Found(one.id, one.fit) for one in reranker.rerank(text, results, texts, {})]
 
     return search
+
+
+def _trained(documents: Sequence[Document], embedder: Embedder) -> StoredIndex:
+    """Return an index in a temporary file, which is deleted together with the index."""
+    folder = TemporaryDirectory(prefix="knackbox-bench-")
+    index = StoredIndex(Path(folder.name) / "index.db", embedder)
+    finalize(index, folder.cleanup)
+    for start in range(0, len(documents), _AT_ONCE):
+        index.apply({each.id: each for each in documents[start : start + _AT_ONCE]}, {})
+    if any(each.examples for each in documents):
+        index.train()
+    return index

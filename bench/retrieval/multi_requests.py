@@ -1,4 +1,4 @@
-"""Requests that need several tools: the share for which all of them are among the first ten results, and recall."""
+"""Measures requests that need several tools: the share with all tools among the first ten results, and recall."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -52,7 +52,12 @@ my dog ran away""".splitlines()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request. relevant: ids of the documents that answer it. tuned_on: it is in the half used to choose weights."""
+    """One request of the data set.
+
+    Attributes:
+        relevant: Ids of the documents that answer it.
+        tuned_on: Whether the request is in the half used to choose the weights.
+    """
 
     text: str
     relevant: frozenset[str]
@@ -96,9 +101,9 @@ def read_bfcl(folder: Path) -> Data:
 
 
 def read_short(folder: Path) -> Data:
-    """Read requests of one line, each answered by one tool. The tools have no parameters. Raises as `read_bfcl` does.
+    """Read requests of one line, each answered by one tool. The tools have no parameters.
 
-    The half of a request depends on its tool.
+    The half of a request depends on its tool. It raises the same exceptions as `read_bfcl`.
     """
     content = json.loads((folder / "requests.json").read_text())
     documents = tuple(tool_document(name, text, {}) for name, text in content["tools"].items())
@@ -109,7 +114,10 @@ def read_short(folder: Path) -> Data:
 
 
 def read_multi(folder: Path) -> Data:
-    """Read requests that need several tools. Raises as `read_bfcl` does. The half of a request depends on its text."""
+    """Read requests that need several tools.
+
+    The half of a request depends on its text. It raises the same exceptions as `read_bfcl`.
+    """
     content = json.loads((folder / "requests.json").read_text())
     documents = tuple(
         tool_document(f"{api['tool']} {api['api']}", api["description"], _schema(api["parameters"]), id_=id_)
@@ -122,12 +130,12 @@ def read_multi(folder: Path) -> Data:
 
 
 def read_out_of_scope(folder: Path) -> list[str]:
-    """Read requests that no assistant of the data set supports. Raises as `read_bfcl` does."""
+    """Read requests that no assistant of the data set supports. It raises the same exceptions as `read_bfcl`."""
     return [str(text) for text in json.loads((folder / "requests.json").read_text())]
 
 
 def with_examples(document: Document, examples: Iterable[str]) -> Document:
-    """Return the document with these known requests, shortened as they are when they are stored."""
+    """Return the document with these known requests, shortened as the engine does when it stores them."""
     return replace(document, examples=tuple(text[:500] for text in examples))
 
 

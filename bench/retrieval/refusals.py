@@ -1,4 +1,4 @@
-"""Whether a method notices that no tool answers a request.
+"""Measures whether a method notices that no tool answers a request.
 
 The catalogue has every other tool of the short requests. Answerable requests are compared with out-of-scope requests,
 with small talk, and with requests for the tools that were left out. The AUROC is the probability that the best result
@@ -28,7 +28,11 @@ FIELDS = ("out of scope", "small talk", "removed tools")
 def bench(
     data: Data, out_of_scope: Sequence[str], methods: Mapping[str, Method], console: Console
 ) -> list[dict[str, Any]]:
-    """Measure, print tables, and return their rows. out_of_scope: may be empty."""
+    """Measure, print tables, and return their rows.
+
+    Args:
+        out_of_scope: May be empty.
+    """
     known, tested = divided(data)
     kept = {each.id for each in data.documents if int(sha256(f"kept {each.id}".encode()).hexdigest(), 16) % 2}
     documents = [each for each in data.documents if each.id in kept]

@@ -1,4 +1,4 @@
-"""Recall on requests of one line, with 0, 10 and 32 known requests per tool. Other requests are tested."""
+"""Measures recall on requests of one line, with 0, 10 and 32 known requests per tool. The others are tested."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from bench.table import show
 from engine.retrieval.document import Document
 
 KNOWN = (0, 10, 32)
-_EVERY = 8  # every eighth request of a tool is tested, the others may be known
+_EVERY = 8  # every eighth request of a tool is tested; the others may be known
 
 
 def bench(data: Data, methods: Mapping[str, Method], console: Console) -> list[dict[str, Any]]:

@@ -16,7 +16,8 @@ LINES, PICTURE = "turns.jsonl", "two-hundred-turns.svg"
 def bench(rounds: int, console: Console, out: Path | None = None) -> list[dict[str, object]]:
     """Run `rounds` turns, print a summary, and return it.
 
-    out: a folder for the chart, and for the record with one JSON line per turn.
+    Args:
+        out: A folder for the chart, and for the record with one JSON line per turn.
     """
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("turns", total=rounds)

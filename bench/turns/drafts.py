@@ -212,7 +212,7 @@ _NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "S
 
 
 def weekday_of(day: str) -> str:
-    """Tell on which day of the week a date falls.
+    """Return the day of the week on which a date falls.
 
     Args:
         day: The date as YYYY-MM-DD.

@@ -24,7 +24,7 @@ def success_rates(records: Sequence[TurnRecord]) -> list[float]:
 
 
 def draw(records: Sequence[TurnRecord], file: Path) -> None:
-    """Write an SVG. Equal records give equal bytes.
+    """Write the chart as an SVG file. Equal records give equal bytes.
 
     Raises:
         ImportError: Matplotlib is not installed.

@@ -38,9 +38,12 @@ RETRIEVED = 3
 class Plan:
     """The plan of a run. Turns are counted from 1.
 
-    turns: the number of turns. tasks: names of the tasks that users request. changes: by turn, the file whose format
-    changes. forgets: a skill, the turn at which a user asks to delete it, and the turn at which it is restored. seed:
-    the seed of all random choices.
+    Attributes:
+        turns: The number of turns.
+        tasks: Names of the tasks that users request.
+        changes: By turn, the file whose format changes.
+        forgets: A skill, the turn at which a user asks to delete it, and the turn at which it is restored.
+        seed: The seed of all random choices.
     """
 
     turns: int
@@ -63,10 +66,13 @@ def full_plan(turns: int) -> Plan:
 class TurnRecord:
     """One message of a user and its result.
 
-    ok: whether the answer was right. offered: the skills on the first list of the turn. called: the tools that were
-    called. events: `WHAT:NAME` in order, with learned, refused, used, failed, quarantined, repaired, composed, deleted,
-    restored and enabled for a skill, changed for a file, and missed for an existing skill that retrieval did not find
-    for its own task.
+    Attributes:
+        ok: Whether the answer was right.
+        offered: The skills on the first list of the turn.
+        called: The tools that were called.
+        events: `WHAT:NAME` in order, with learned, refused, used, failed, quarantined, repaired, composed, deleted,
+            restored and enabled for a skill, changed for a file, and missed for an existing skill that retrieval did
+            not find for its own task.
     """
 
     turn: int
@@ -82,7 +88,11 @@ class TurnRecord:
 
 
 async def run(plan: Plan, tick: Callable[[TurnRecord], None] = lambda _: None) -> list[TurnRecord]:
-    """Run a plan in a temporary home. tick: called with the record of each turn."""
+    """Run a plan in a temporary home.
+
+    Args:
+        tick: Called with the record of each turn.
+    """
     with tempfile.TemporaryDirectory(prefix="knackbox-turns-") as folder:
         async with _model() as url:
             settings = Settings.model_validate(
@@ -164,7 +174,11 @@ class TurnRecorder:
 
 
 def _right(report: Report, right: Any) -> bool:
-    """Return whether the agent's answer is right. right: the expected answer, or None if all calls must succeed."""
+    """Return whether the agent's answer is right.
+
+    Args:
+        right: The expected answer, or None if all calls must succeed.
+    """
     if right is None:
         return bool(report.calls) and all(one.result.success for one in report.calls)
     expected = str(right).lower() if isinstance(right, bool) else str(right)

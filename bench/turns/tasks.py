@@ -27,10 +27,10 @@ class Task:
     Attributes:
         name: Name of the task and of the skill for it.
         description: Description of the skill.
-        says: Requests, with the arguments in braces.
+        says: Wordings of the request, with the arguments in braces.
         answer: Computes the right answer without the skill.
-        drafts: What the agent proposes. If one is refused, it proposes the next.
-        repaired: Code that also reads the new format of the file.
+        drafts: The drafts that the agent proposes, in order. If one is refused, it proposes the next.
+        repaired: Code of the skill that reads the old and the new format of the file.
         file: The argument that names the file that the skill reads.
     """
 
@@ -106,7 +106,7 @@ TASKS = (
     ),
     Task(
         "owed_in",
-        "Tell what a customer owes in another currency: the orders added up, then converted.",
+        "Compute what a customer owes in another currency: the orders added up, then converted.",
         ("What does {customer} owe us in {currency}? Orders are in {orders}, exchange rates in {rates}.",),
         lambda world, arguments: world.converted(world.total(arguments["customer"]), arguments["currency"]),
     ),
@@ -140,7 +140,7 @@ TASKS = (
     ),
     Task(
         "weekday_of",
-        "Tell on which day of the week a date falls.",
+        "Return the day of the week on which a date falls.",
         ("What day of the week was {day}?", "On which weekday does {day} fall?"),
         lambda _, arguments: date.fromisoformat(arguments["day"]).strftime("%A"),
         (Draft(drafts.WEEKDAY_OF, drafts.WEEKDAY_OF_TESTS),),

@@ -62,7 +62,7 @@ class Forms:
 
 
 def forms_of(data: Mapping[str, Any]) -> Forms:
-    """Split a bundle. Never raises an exception, whatever the bundle contains.
+    """Split a bundle. Never raises an exception, even for malformed bundles.
 
     If the plain text is missing or only names an object, a small rich form replaces it. HTML becomes a file only if
     there is no other text, because the plain text of a table has the same content.
@@ -84,7 +84,7 @@ def forms_of(data: Mapping[str, Any]) -> Forms:
 
 
 def _shown(known: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the media type and text of the rich form that replaces the plain text; "" twice if there is none."""
+    """Return the media type and text of the rich form that replaces the plain text; both are "" if there is none."""
     for kind in _TEXTS:
         if isinstance(known.get(kind), str) and known[kind]:
             return kind, known[kind]

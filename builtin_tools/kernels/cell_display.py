@@ -10,12 +10,12 @@ from engine.stores.workspace import FolderWorkspace, WorkspaceError
 from sandbox.kernels.spec import Cell, Output
 
 Write = Callable[[File], str]
-"""Writes a file and returns its path. OSError and WorkspaceError propagate."""
+"""Writes a file and returns its path. May raise OSError or WorkspaceError."""
 
 FOLDER = "outputs"  # the folder in the workspace for the files of cells
 _TRIES = 3  # names tried for one file
 
-MOST_FILES = 20  # per cell
+MOST_FILES = 20  # files per cell
 MOST_BYTES = 32 << 20  # the total size of the files of a cell
 VALUE_TEXT = 1 << 20  # characters of all outputs together in the structured value; the message is not limited
 
@@ -142,7 +142,9 @@ def file_writer(workspace: FolderWorkspace, stem: str) -> Write:
 def write_new(workspace: FolderWorkspace, stem: str, suffix: str, data: bytes) -> str:
     """Write a new file and return its path. If the name is taken, random characters are added to it.
 
-    WorkspaceError propagates, and OSError, for example if other names are taken too.
+    Raises:
+        WorkspaceError: The workspace refuses the path.
+        OSError: The file cannot be written, or the other names are taken too.
     """
     path = stem + suffix
     for _ in range(_TRIES):

@@ -35,7 +35,7 @@ _ENDED = {
 }
 _NO_INPUT = "StdinNotImplementedError"  # ipykernel's exception for input()
 _REFUSED = "input() is not available: put the text that it should read into the code"
-_PRINTED = 2000  # characters of the output that are shown before an error
+_PRINTED = 2000  # the most characters of output that are shown with an error
 
 
 class CellOutput(TypedDict):
@@ -79,7 +79,7 @@ async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> 
     # delivered.
     loss = cell.state_lost
     if loss is not None:
-        ctx.if_unheard.append(partial(pool.report_again, kernel, loss))
+        ctx.on_undelivered.append(partial(pool.report_again, kernel, loss))
     if cell.end is not End.OK:
         raise failure_of_cell(cell, shown)
     state_lost = str(loss) if loss is not None else ""

@@ -139,7 +139,7 @@ def _found(ctx: typer.Context) -> list[tuple[ControlPeer, dict[str, Any]]]:
 def _one(
     ctx: typer.Context, name: str, agent: str | None, user: str | None, process: int | None
 ) -> tuple[ControlPeer, dict[str, Any]]:
-    """Return the selected kernel. Ends the command if there is none, or more than one."""
+    """Return the selected kernel. If there is none, or more than one, end the command with an error."""
     wanted = {"kernel": name, "agent": agent, "user": user, "process": process}
     asked = {key: value for key, value in wanted.items() if value is not None}
     found = [each for each in _found(ctx) if all(each[1].get(key) == value for key, value in asked.items())]

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-MOST_ASKED = 64 << 10  # bytes of a request
-MOST_ANSWERED = 64 << 20  # bytes of an answer, which may be a notebook
+MOST_ASKED = 64 << 10  # the most bytes of a request
+MOST_ANSWERED = 64 << 20  # the most bytes of an answer, which may be a notebook
 DEADLINE_S = 15.0  # for one exchange; the overview of variables takes at most 6 s
-LIST_S = 3.0  # for a list, which is made without contacting any kernel
+LIST_S = 3.0  # deadline of a list, which is made without contacting any kernel
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 SUFFIX = ".sock"
 UNFINISHED = ".tmp-"  # prefix of a socket that is not listening yet; it is renamed once it listens
@@ -58,7 +58,7 @@ class ControlPeer:
                 line.settimeout(deadline_s)
                 line.connect(address(folder, self.name))
                 if not same_user(line):
-                    raise PeerError(f"process {self.process} is another user's.")
+                    raise PeerError(f"process {self.process} belongs to another user.")
                 line.sendall(json.dumps(dict(request)).encode() + b"\n")
                 answer = json.loads(_line_of(line, end))
         except (ConnectionRefusedError, FileNotFoundError) as error:
@@ -107,7 +107,7 @@ def opened(folder: Path) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            raise PermissionError(f"{folder} is open to others: chmod 700 it")
+            raise PermissionError(f"{folder} must be accessible only to its owner, this user. Run: chmod 700 {folder}")
         yield descriptor
     finally:
         os.close(descriptor)
@@ -125,7 +125,7 @@ def process_of(name: str) -> int | None:
 
 
 def same_user(peer: socket.socket) -> bool:
-    """Whether the process at the other end runs as this user."""
+    """Return whether the process at the other end runs as this user."""
     _, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return bool(uid == os.geteuid())
 

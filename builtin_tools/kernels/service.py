@@ -26,7 +26,7 @@ class Kernels:
     """The kernels of one engine. They belong to its event loop."""
 
     def __init__(self, sandbox: Sandbox, settings: KernelSettings, folder: Path) -> None:
-        """Start no kernel yet.
+        """Create the service. The first stateful call starts a kernel.
 
         Args:
             folder: The folder for the socket to which `knackbox kernel` connects.

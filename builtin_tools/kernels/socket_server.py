@@ -21,7 +21,7 @@ from sandbox.kernels.spec import KernelOwner, NoKernel
 
 _MOST_CLIENTS = 8
 _LAST_CELLS = 5
-_SHOWN = 2000  # characters shown of a cell's code, and of what it printed
+_SHOWN = 2000  # the most characters that are shown of a cell's code and of its output
 _log = logging.getLogger("knackbox.kernels")
 
 
@@ -37,7 +37,11 @@ class KernelSocketServer:
 
     @classmethod
     async def open(cls, pool: KernelPool, folder: Path) -> Self:
-        """Create the folder and listen on a socket in it. If this fails, OSError propagates."""
+        """Create the folder and listen on a socket in it.
+
+        Raises:
+            OSError: The folder or the socket cannot be created.
+        """
         name = f"kernels-{os.getpid()}-{secrets.token_hex(4)}{control_socket.SUFFIX}"
         server = cls(pool, folder, name)
         listener = await asyncio.to_thread(_listen, folder, name)
@@ -91,7 +95,12 @@ class KernelSocketServer:
 
 
 async def _do(do: str, kernel: AgentKernel) -> dict[str, Any]:
-    """Perform the action that a client requests. NoKernel and SandboxError propagate."""
+    """Perform the action that a client requests, and return the answer.
+
+    Raises:
+        NoKernel: The kernel has ended.
+        SandboxError: The action is unknown, or failed.
+    """
     match do:
         case "show":
             return await _show(kernel)

@@ -81,7 +81,13 @@ class Overview:
 
 
 async def variables_of(kernel: "AgentKernel") -> Overview:
-    """Return the variables of an idle kernel. Occupied, NoKernel and SandboxError propagate."""
+    """Return the variables of an idle kernel.
+
+    Raises:
+        Occupied: A cell is running.
+        NoKernel: The kernel has ended.
+        SandboxError: There was no valid answer.
+    """
     overview = overview_of(await kernel.ask(_EXPRESSION, _WALL_S))
     if overview is None:
         raise SandboxError("The kernel's answer was not an overview of variables.")

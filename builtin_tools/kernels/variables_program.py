@@ -38,7 +38,7 @@ class JsonDisplay:
 
 
 def answer(namespace: dict[str, Any]) -> JsonDisplay:
-    """Return the number of variables, and a row for each of the first by name: name, type, length or shape, bytes."""
+    """Return the number of variables, and the first of them by name, each with its type, length or shape, and size."""
     found = [
         (name[:LONGEST], value)
         for name, value in list(namespace.items())
@@ -57,7 +57,7 @@ def answer(namespace: dict[str, Any]) -> JsonDisplay:
 
 
 def _made_here(value: Any, namespace: dict[str, Any]) -> bool:
-    """Whether the value was created in the kernel, not imported."""
+    """Return whether the value was created in the kernel, not imported."""
     cls = type(value)
     if cls is FunctionType:
         return value.__globals__ is namespace
@@ -76,7 +76,7 @@ def _kind(cls: type) -> str:
 
 
 def _size(value: Any) -> tuple[Any, Any]:
-    """Return the length or shape, and the bytes; None for what is unknown."""
+    """Return the length or shape of a value, and its size in bytes; None where one is unknown."""
     cls = type(value)
     if any(cls is each for each in _SIZED):
         return len(value), sys.getsizeof(value)

@@ -1,4 +1,4 @@
-"""The action draft of `manage_skills`: functions of imported instructions on their way to becoming skills."""
+"""The action draft of `manage_skills`: lists functions of imported instructions, and drafts skills from them."""
 
 import asyncio
 import json
@@ -44,7 +44,10 @@ class DraftOutput(TypedDict):
 async def draft(library: SkillLibrary, name: str, function: str) -> Produced:
     """List the functions in the scripts of instructions, or return the draft of one of them.
 
-    Raises SkillMissing, SkillDamaged, and ToolFailure for an unknown function.
+    Raises:
+        SkillMissing: There are no instructions with this name.
+        SkillDamaged: The instructions cannot be read.
+        ToolFailure: The scripts have no such function.
     """
     files = await asyncio.to_thread(library.instructions.files, name)
     functions = await asyncio.to_thread(script_functions, files)

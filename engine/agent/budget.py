@@ -1,11 +1,11 @@
-"""The budget of one message to the loop, and how much of it is spent (LOOP-2)."""
+"""`Budget`: limits the work of the loop on one message. `Spent`: how much of it is used (LOOP-2)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Finish(StrEnum):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
     ANSWER = "answer"
     ABORTED = "aborted"  # the model called `abort_attempt`
@@ -27,7 +27,7 @@ class Budget:
     wall_s: float = 1800.0
 
     def describe(self, spent: Finish) -> str:
-        """Describe the budget that is used up, for people and models."""
+        """Return a phrase that describes the limit that was reached, such as "200 tool calls"."""
         return {
             Finish.TURNS: f"{self.turns} turns",
             Finish.TOOL_CALLS: f"{self.tool_calls} tool calls",
@@ -45,9 +45,9 @@ class Spent:
     tokens: int = 0
 
     def last_turn(self, budget: Budget) -> Finish | None:
-        """Return the budget that makes the next turn the last one, if any. The last turn may not call tools.
+        """Return which limit, if any, will be reached by the next turn, so that it must be the last one.
 
-        The last turn is reserved for a summary of what was achieved, so that the summary does not exceed the budget.
+        The last turn may not call tools: it is reserved for a summary of what was achieved.
         """
         if self.tool_calls >= budget.tool_calls:
             return Finish.TOOL_CALLS
@@ -56,7 +56,7 @@ class Spent:
         return None
 
     def used_up(self, budget: Budget) -> Finish | None:
-        """Return the exhausted budget that rules out another turn, if any."""
+        """Return which limit, if any, has been reached, so that there can be no further turn."""
         if self.turns >= budget.turns:
             return Finish.TURNS
         if self.tokens >= budget.tokens:

@@ -19,7 +19,7 @@ from engine.formats.names import ProviderNames
 
 
 class CallRound:
-    """The calls of one model response. `outcomes` always has a result for each call."""
+    """The calls of one model response, and their outcomes. At every moment, each call has an outcome."""
 
     def __init__(
         self, parts: Sequence[ToolCallPart], allowed: int, why_not: str, specs: Sequence[ToolSpec] = ()
@@ -39,11 +39,11 @@ class CallRound:
         self._allowed = allowed
         self._why_not = why_not
         self._results: dict[int, ToolResult] = {}
-        self.skip_rest = ""  # the control tool because of which the remaining calls are not started
+        self.skip_rest = ""  # the name of a control tool that was called, so that the remaining calls are skipped
 
     @property
     def outcomes(self) -> list[CallFinished]:
-        """One outcome for each call, in the order of the response."""
+        """The outcome of each call, in the order of the response. A call that was not run has a result that says so."""
         return [
             CallFinished(call, self._results.get(index) or self._not_run(index))
             for index, call in enumerate(self._calls)

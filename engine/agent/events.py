@@ -1,4 +1,4 @@
-"""The events of a run, and its final report."""
+"""The events that a run emits, and its final report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

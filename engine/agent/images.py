@@ -42,7 +42,11 @@ class OpenAIImages:
         return self._sizes
 
     async def generate(self, prompt: str, size: str) -> bytes:
-        """Return one PNG of a size such as ``"1024x1024"``.
+        """Generate an image and return it as a PNG file.
+
+        Args:
+            prompt: A description of the image.
+            size: Width x height in pixels, such as ``"1024x1024"``.
 
         Raises:
             ToolFailure: The model failed, or returned no PNG.
@@ -64,7 +68,7 @@ class OpenAIImages:
 
 
 def _client(endpoint: ModelEndpoint) -> "AsyncOpenAI":
-    import anyio.lowlevel  # noqa: PLC0415 -- with the next
+    import anyio.lowlevel  # noqa: PLC0415 -- only needed together with the next import
     from openai import AsyncOpenAI  # noqa: PLC0415 -- takes a second
 
     asyncio.run(anyio.lowlevel.checkpoint())  # load anyio's backend here, not in the event loop at the first connection

@@ -1,4 +1,4 @@
-"""The autonomous loop: list the tools, ask the model, run its calls and feed the results back, until it answers.
+"""The autonomous loop: list the tools, ask the model, run its calls and return the results to it, until it answers.
 
 Importing this module loads the model client, which takes seconds.
 """
@@ -48,7 +48,13 @@ class Conversation:
         """Start an empty conversation.
 
         Args:
+            host: Lists and calls the tools.
+            model: The client of the model.
             turn: The user, agent and features of every turn.
+            budget: The limits of the work on each message.
+            on_event: Called with every event of a run.
+            system: The instructions to the model.
+            stream: Whether the model's text is streamed.
         """
         self._host = host
         self._model = model
@@ -96,7 +102,8 @@ class Conversation:
     def say(self, parts: Sequence[ModelRequestPart]) -> None:
         """Add messages for the next request: results, and text from the user or the loop."""
         last = self.history[-1] if self.history else None
-        if isinstance(last, ModelRequest):  # a request that was never answered; two in a row confuse some servers
+        # If the last request was never answered, extend it: some servers do not accept two requests in a row.
+        if isinstance(last, ModelRequest):
             parts = [*last.parts, *parts]
             self.history.pop()
         instructions = "\n".join(part for part in (self._system, self._known) if part)
@@ -109,11 +116,11 @@ class LoopRun:
     def __init__(self, conversation: Conversation, message: str) -> None:
         self._talk = conversation
         self._host = conversation._host  # noqa: SLF001 -- a run is a part of its conversation
-        self._budget = conversation._budget  # noqa: SLF001 -- same
-        self._on_event = conversation._on_event  # noqa: SLF001 -- same
+        self._budget = conversation._budget  # noqa: SLF001 -- for the same reason
+        self._on_event = conversation._on_event  # noqa: SLF001 -- for the same reason
         self._message = message
-        self._said = ""  # the model's latest words
-        self._names: list[str] = []  # acquired tools used in this run: they stay on the list
+        self._said = ""  # the model's latest text
+        self._names: list[str] = []  # names of acquired tools that were used in this run, which keeps them on the list
         self._finished: list[CallFinished] = []
         self._spent = Spent()
         self._refused = RefusedCalls()
@@ -187,7 +194,7 @@ class LoopRun:
         self._on_event(Replanned(reason))
 
     def _stuck(self, calls: Sequence[ToolCallPart], specs: Sequence[ToolSpec]) -> Report | None:
-        """End the run when the model has made the same refused call for the third time."""
+        """Return a report that ends the run if the model has made the same refused call for the third time."""
         known = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
         for outcome in self._finished[-len(calls) :]:
             if self._refused.note(outcome, known.get(outcome.call.name)):
@@ -196,14 +203,14 @@ class LoopRun:
         return None
 
     def _turn(self) -> Turn:
-        """Return the next turn. Its query: the user's message, the model's latest text and the acquired tools used."""
+        """Return the next turn. Its query is the message, the model's latest text, and the names of used skills."""
         base = self._talk._turn  # noqa: SLF001 -- a run is a part of its conversation
         used = " ".join(dict.fromkeys(self._names))
         query = "\n".join(part for part in (self._message, self._said, used) if part)
         return replace(base, query=query)
 
     def account(self, finish: Finish, detail: str = "") -> Report:
-        """End the run without an answer of the model: report the reason and what was achieved."""
+        """Return the report of a run that ended without an answer of the model: why, and what was achieved."""
         why = detail or f"Stopped: the budget of {self._budget.describe(finish)} is used up before there was an answer."
         return self._report(finish, f"{why}\n{self._story()}".strip())
 

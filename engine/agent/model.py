@@ -34,16 +34,17 @@ _NO_KEY = "none"  # clients require a key, even for a server that does not
 
 
 class ModelError(Exception):
-    """A request to the model failed. The message names the model and a remedy."""
+    """A request to the model failed. The message names the model and says what to do."""
 
 
 class ModelClient:
-    """An open client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
+    """A client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
 
     def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
         """Create a client.
 
         Args:
+            endpoint: The model.
             repeats: Whether the client library retries requests; False if the caller retries them.
         """
         self.endpoint = endpoint
@@ -78,8 +79,8 @@ class ModelClient:
         Args:
             messages: The history.
             tools: The tools to describe.
-            may_call: With False the tools are still described, because a history with calls requires it, but the model
-                must not call them.
+            may_call: Whether the model may call the tools. If not, they are described nevertheless, because providers
+                require this if there are calls in the history.
             on_text: Called with text as it arrives. None disables streaming.
             max_tokens: The longest response; None for the model's own limit.
 
@@ -104,7 +105,7 @@ class ModelClient:
         settings: ModelSettings,
         on_text: OnText | None,
     ) -> ModelResponse:
-        """Describe and call tools in text. Nothing is streamed, because a partial call is unreadable."""
+        """Ask a model without native tool calls. Nothing is streamed, because a partial call is unreadable."""
         response = await self._ask(as_text(messages, tools), settings, ModelRequestParameters(), None)
         found = with_calls(response)
         if on_text is not None and found.text:
@@ -135,7 +136,10 @@ class ModelClient:
         self._answered_with = kind if response.is_success and kind and not speaks else ""
 
     def _cause(self, error: Exception) -> str:
-        """Return in one line why a request failed. An unexpected media type explains more than the library's error."""
+        """Return in one line why a request failed.
+
+        If the server answered with an unexpected media type, that says more than the library's error.
+        """
         if not self._answered_with:
             return one_line(error)
         what = "a web page" if self._answered_with == "text/html" else "something else"
@@ -204,8 +208,8 @@ def build(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
 
 def build_openai(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 -- each provider's client takes a second
-    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 -- same
-    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415 -- same
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 -- for the same reason
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415 -- for the same reason
 
     if endpoint.base_url is None:
         return OpenAIChatModel(endpoint.name, provider=OpenAIProvider(api_key=endpoint.api_key, http_client=http))
@@ -216,7 +220,7 @@ def build_openai(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
 
 def build_anthropic(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 -- each provider's client takes a second
-    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 -- same
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 -- for the same reason
 
     provider = AnthropicProvider(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=http)
     return AnthropicModel(endpoint.name, provider=provider)
@@ -224,14 +228,14 @@ def build_anthropic(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
 
 def build_google(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415 -- each provider's client takes a second
-    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 -- same
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 -- for the same reason
 
     provider = GoogleProvider(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=http)
     return GoogleModel(endpoint.name, provider=provider)
 
 
 def _key(endpoint: ModelEndpoint) -> str | None:
-    """Return the key to send. With None, the client uses the key in the environment, which is for the provider only."""
+    """Return the key to send; None to let the client use the one in the environment, which is for the provider only."""
     return endpoint.api_key or (_NO_KEY if endpoint.base_url else None)
 
 
@@ -240,7 +244,7 @@ def one_line(error: Exception) -> str:
 
 
 def remedy(error: Exception) -> str:
-    """Suggest a remedy for a model error."""
+    """Return a sentence that says what to do about an error of the model."""
     status = getattr(error, "status_code", None)
     return {
         401: "Check the API key.",

@@ -38,7 +38,7 @@ def provider_failure(text: str, error: BaseException, reason: str) -> ToolFailur
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """Return the error and its causes, since clients wrap the response of the provider."""
+    """Return the error and its causes, because clients wrap the exception with the response in other exceptions."""
     chain: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in chain:

@@ -1,4 +1,4 @@
-"""`RefusedCalls` detects a model that repeats a call although it is refused every time."""
+"""`RefusedCalls`: detects that a model repeats a call that is refused every time."""
 
 from collections import Counter
 

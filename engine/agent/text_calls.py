@@ -1,7 +1,7 @@
 """Converts tool calls to and from text, for models without native tool calls (TAG-4).
 
-The history keeps structured calls and results, so that a conversation can continue with another model. Only requests
-and responses are converted.
+The history contains structured calls and results, so that a conversation can continue with another model. Only what is
+sent to the model and received from it is converted.
 """
 
 import json
@@ -27,7 +27,7 @@ UNREADABLE = "tool_call"  # the name of a call whose own name cannot be read
 
 
 def describe_tools(tools: Sequence[ToolDefinition]) -> str:
-    """Describe the tools to a model."""
+    """Return a description of the tools for a model, and of how to call them."""
     if not tools:
         return ""
     lines = [f"To call a tool, write {RIGHT_FORM} and nothing after it; its result comes back. The tools:"]
@@ -38,7 +38,7 @@ def describe_tools(tools: Sequence[ToolDefinition]) -> str:
 
 
 def as_text(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -> list[ModelMessage]:
-    """Return the history with calls and results as text, and the tools in the instructions of the last request."""
+    """Convert the calls and results in a history to text, and describe the tools in the last request's instructions."""
     made = [_request(each) if isinstance(each, ModelRequest) else _response(each) for each in messages]
     last = made[-1] if made else None
     description = describe_tools(tools)
@@ -48,7 +48,7 @@ def as_text(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -
 
 
 def with_calls(response: ModelResponse) -> ModelResponse:
-    """Return the response with the calls in its text as structured calls.
+    """Convert the calls in a response's text to structured calls.
 
     An unreadable call is kept, so that it gets a result.
     """

@@ -58,10 +58,11 @@ class Txt2ImgImages:
         return self._sizes
 
     async def generate(self, prompt: str, size: str) -> bytes:
-        """Return one PNG.
+        """Generate an image and return it as a PNG file.
 
         Args:
-            size: Width x height in pixels.
+            prompt: A description of the image.
+            size: Width x height in pixels, such as ``"1024x1024"``.
 
         Raises:
             ToolFailure: The server failed, or returned no PNG.

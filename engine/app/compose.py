@@ -58,8 +58,8 @@ from sandbox.contract import Sandbox, SandboxError
 
 T = TypeVar("T")
 
-SANDBOX = "sandbox"  # this and the next: requirements that tools may name in `requires`
-IMAGE_CLIENT = "image_client"
+SANDBOX = "sandbox"  # a requirement that tools may name in `requires`
+IMAGE_CLIENT = "image_client"  # likewise
 VISION = "vision"  # a feature of a turn
 
 
@@ -126,7 +126,7 @@ async def compose(
         sources: Tool sources in addition to those of the packs.
         sandbox: Replaces the configured sandbox. The caller closes it.
         packs: Whether installed packs are opened.
-        people: The gate and the approver that decide before a call runs, and who fills in forms.
+        people: The gate and the approver that decide before a call runs, and what shows forms to a person.
 
     Raises:
         ConfigError: A component cannot be opened as configured.
@@ -165,7 +165,7 @@ async def compose(
         await open_packs(opened, services, stack)
     modules = open_modules(services)
     stack.push_async_callback(modules.aclose)
-    opened.join([modules])  # last: local tools take precedence over remote ones
+    opened.join([modules])  # joined last, because local tools take precedence over remote ones
     registry = opened.registry
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
@@ -245,7 +245,7 @@ def requirements_met(*, sandbox: bool, images: bool) -> frozenset[str]:
 
 
 def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaitable[frozenset[str]] | None]:
-    """Return a function that checks the requirements again for a new list, or returns None if no check is due."""
+    """Return a function for `Assembly` that checks the requirements again, or returns None if no check is due."""
 
     async def after(looking: Awaitable[bool]) -> frozenset[str]:
         return requirements_met(sandbox=await looking, images=images)
@@ -258,7 +258,7 @@ def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaita
 
 
 def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -> list[Guard]:
-    """Return the guards that consult the gate and the approver. Approval is last: the call runs right after it."""
+    """Return the guards that ask the gate and the approver. Approval is last, so that the call runs right after it."""
     asking: list[Guard] = []
     if people.gate is not None:
         asking.append(Gate(people.gate, on_gate_failure=settings.policy.on_gate_failure))

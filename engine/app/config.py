@@ -1,9 +1,8 @@
 """`load_settings` merges `<home>/config.toml`, then the `KNACKBOX_*` variables, then explicit overrides.
 
 An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`. Items of a list
-are separated by commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`); an empty variable is an empty list. An
-unknown field or an invalid value raises a `ConfigError`. Its one-line message contains the place, the field and a
-remedy.
+are separated by commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`); an empty variable is an empty list. The
+error for an unknown field or an invalid value says, in one line, where it is, which field it is and what to do.
 """
 
 import difflib
@@ -73,7 +72,7 @@ def flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[
     """Yield the leaves of nested tables as (path, value). A table inside `[packs.NAME]` is yielded as one value."""
     for key, value in table.items():
         path = (*prefix, key)
-        if isinstance(value, Mapping) and (len(path) == 1 or path[0] == "packs") and len(path) <= 2:  # noqa: PLR2004 -- packs.<name>
+        if isinstance(value, Mapping) and (len(path) == 1 or path[0] == "packs") and len(path) <= 2:  # noqa: PLR2004 -- the path packs.<name> has two parts
             yield from flatten(value, path)
         else:
             yield path, value
@@ -105,7 +104,7 @@ def is_list(path: tuple[str, ...]) -> bool:
 
 
 def field_paths() -> list[tuple[str, ...]]:
-    """Return the path of every field that a variable can name: ``("sandbox",)``, ``("model", "name")``…"""
+    """Return the path of every field that a variable can name, such as ``("sandbox",)`` or ``("model", "name")``."""
     paths: list[tuple[str, ...]] = []
     for name, info in Settings.model_fields.items():
         kind = info.annotation
@@ -129,7 +128,7 @@ def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], defau
     """Describe the first error in one line: its place, the field, the given value and what is expected."""
     first = error.errors(include_url=False)[0]
     path = tuple(str(part) for part in first["loc"])
-    # The recorded path may be above the path of the error (for a list item) or below it (for a whole table).
+    # The recorded path may be shorter than that of the error (for a list item), or longer (for a whole table).
     places = [place for known, place in origin.items() if known[: len(path)] == path[: len(known)]]
     place = places[0] if places else default
     field = ".".join(path)
@@ -144,7 +143,7 @@ def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], defau
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """Suggest a known name in place of an unknown one."""
+    """Return a sentence that suggests the known name most similar to an unknown one, or lists the known names."""
     names = sorted(known)
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
     return f"Did you mean {near[0]}?" if near else f"Remove it. Known: {', '.join(names)}."

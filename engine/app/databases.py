@@ -37,9 +37,9 @@ class Databases:
     """The open databases of a home.
 
     Attributes:
-        lock: Tells other processes that this engine is running.
-        records: The database in which the latest commits may be lost in a power failure.
-        lasting: The database in which every commit survives a power failure. It holds the event log.
+        lock: Shows other processes that this engine is running.
+        records: The database for most data. A power failure may lose its latest commits.
+        lasting: The database with the event log. All its commits survive a power failure.
     """
 
     lock: EngineLock
@@ -53,7 +53,7 @@ async def open_databases(home: Home, settings: BackupSettings, clock: Clock, sta
     Raises:
         ConfigError: A database is missing, damaged or unusable.
     """
-    # This is first, so that no other process can restore a backup while the databases are being opened.
+    # The lock is taken first, so that no other process can restore a backup while the databases are being opened.
     lock = await asyncio.to_thread(EngineLock, home.engines)
     stack.callback(lock.close)
     records = await asyncio.to_thread(Records.open, home.records_url, contents=RECORDS)

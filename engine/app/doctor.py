@@ -1,4 +1,4 @@
-"""`examine` checks this machine and the configuration, and returns the findings as data. It changes nothing."""
+"""`examine`: checks this machine and the configuration without changing anything, and returns the results as data."""
 
 import shlex
 import shutil

@@ -80,7 +80,7 @@ class Engine:
             packs: Whether installed packs are opened.
             clock: Replaces the system clock.
             environ: Replaces the environment variables of the process.
-            people: The eval gate and the approver that decide before a call runs, and who fills in forms.
+            people: The eval gate and the approver that decide before a call runs, and what shows forms to a person.
 
         Raises:
             ConfigError: The configuration is invalid, or a component cannot be opened.
@@ -147,8 +147,8 @@ class Engine:
     async def turn_of(self, agent: str, turn: Turn | None = None) -> Turn:
         """Return the turn of a registered agent.
 
-        In a `Turn(agent=...)`, the limits of a registered agent apply as well. This method also rejects names that are
-        not registered.
+        The limits of a registered agent also apply in a `Turn(agent=...)`. The difference is that this method rejects
+        the names of agents that are not registered.
 
         Args:
             agent: The agent's id.
@@ -188,7 +188,7 @@ class Engine:
             await notify(self._components.observers, await self._turns.create(context), summary)
 
     def tools_generation(self) -> int:
-        """Return a number that changes whenever a process on this home changes the set of tools. Takes microseconds."""
+        """Return a number that changes whenever a process on this home changes the set of tools. The call is fast."""
         return self._components.services.records.generation(TOOLS_GENERATION)
 
     async def list_tools(self, context: Turn | None = None, query: str | None = None) -> ActiveList:
@@ -203,11 +203,11 @@ class Engine:
         return await self._components.assembly.active_list(self._components.registry.sources, turn)
 
     async def tool_page(self, context: Turn | None = None, after: str = "", limit: int = PAGE) -> ToolPage:
-        """Return one page of `list_tools`: the next acquired skills by name and, on the first page, all other tools.
+        """Return one page of `list_tools`: the next acquired skills by name, and on the first page all other tools.
 
         Args:
             context: The turn.
-            after: `next` of the previous page; "" for the first.
+            after: `ToolPage.next` of the previous page; "" for the first page.
             limit: The maximum number of skills on the page.
         """
         turn = await self._turns.create(context)
@@ -220,10 +220,10 @@ class Engine:
             yield listed
 
     async def describe_tool(self, name: str, turn: Turn | None = None) -> ToolSpec:
-        """Return the spec of a tool that may be called in the turn, including deferred ones.
+        """Return the spec of a tool that the turn may call, even if the tool is deferred.
 
         Raises:
-            ToolFailure: The turn may not call such a tool. The message suggests similar names.
+            ToolFailure: There is no tool of this name that the turn may call. The message suggests similar names.
         """
         return await self.need(Discovery).describe(name, await self._turns.create(turn))
 
@@ -239,7 +239,7 @@ class Engine:
         return [tool.spec for tool in (await self.list_tools(context, query)).tools]
 
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
-        """Return ``await f(**arguments) -> ToolResult`` for each tool of a turn, by name, bound to the turn."""
+        """Return an async function for each tool of a turn, by name, that calls the tool and returns a `ToolResult`."""
         return dict((await self._tools_of(context)).tools)
 
     def resolve_allow_list(
@@ -275,8 +275,8 @@ class Engine:
 
         Args:
             allow_list_id: The name of the list.
-            local_mode: As for `resolve_allow_list`.
-            exclude_embedding_tools: As for `resolve_allow_list`.
+            local_mode: See `resolve_allow_list`.
+            exclude_embedding_tools: See `resolve_allow_list`.
             include_deferred_tools: Whether deferred tools are listed.
             log_tool_annotations: Whether the annotations of called tools are logged.
             turn: The turn to restrict. Its own `allowed` still applies.
@@ -306,7 +306,10 @@ class Engine:
         log_tool_annotations: bool = True,
         turn: Turn | None = None,
     ) -> TurnTools:
-        """Like `get_tools_for_agent`, but offer three tools that find, describe and call the others (DISC-2)."""
+        """Return only the three tools that find, describe and call the others (DISC-2).
+
+        The arguments and exceptions are those of `get_tools_for_agent`.
+        """
         return await self.get_tools_for_agent(
             allow_list_id,
             local_mode=local_mode,
@@ -354,9 +357,9 @@ class Engine:
             turn: The turn that the call belongs to.
             call_id: An id for `cancel`; generated if empty.
             progress: Called with ``(message, fraction)`` while the tool runs.
-            patient: Retry, within the deadline, when no box is free. With False the call fails at once, and
+            patient: Whether to retry, within the deadline, when no box is free. If False, the call fails at once, and
                 `failure.retry_after` says when to try again.
-            context: The message behind the call, for the tool and the eval gate. The call is made on behalf of the
+            context: The message that led to the call, for the tool and the eval gate. The call is made on behalf of the
                 message's user.
         """
         created = await self._turns.create(turn, user="" if context is None else context.user)
@@ -364,7 +367,7 @@ class Engine:
         return await self._components.pipeline.call(call, created, progress=progress, patient=patient)
 
     async def _execute(self, name: str, arguments: Mapping[str, Any], ctx: Any) -> ToolResult:
-        """Implement `Registry.execute`.
+        """Run a call of `Registry.execute` through the pipeline.
 
         Raises:
             ToolRateLimited: A rate limit refused the call.
@@ -383,13 +386,17 @@ class Engine:
         return result
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel a running call. Its caller gets a result with end ``killed``. Return False if no such call runs."""
+        """Cancel a running call. Its caller receives a result with the end ``killed``.
+
+        Returns:
+            False if no call with this id is running.
+        """
         return self._components.pipeline.cancel(call_id)
 
     def stream(
         self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, call_id: str = ""
     ) -> AsyncGenerator[CallEvent]:
-        """Call one tool, and yield its `Progress` and `Output` events while it runs and its `ToolResult` last.
+        """Call one tool, and yield its `Progress` and `OutputPiece` events while it runs, and its `ToolResult` last.
 
         A slow reader does not delay the tool; it receives a `Missed` in place of the oldest events. Closing the
         iterator cancels the call. A `break` alone does not close the iterator until it is garbage-collected, so use

@@ -15,13 +15,13 @@ PRIVATE = 0o700
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The paths below a home folder. Only `create` accesses the disk."""
+    """The paths of the files and folders in a home. Only the method `create` accesses the disk."""
 
     root: Path
 
     @classmethod
     def locate(cls, explicit: Path | str | None, environ: Mapping[str, str]) -> "Home":
-        """Return the given home, else `$KNACKBOX_HOME`, else the user data folder of the platform."""
+        """Return the given home; without one, `$KNACKBOX_HOME`, or else the user data folder of the platform."""
         chosen = explicit or environ.get(HOME_VARIABLE) or platformdirs.user_data_dir("knackbox", appauthor=False)
         return cls(Path(chosen).expanduser().absolute())
 
@@ -35,17 +35,17 @@ class Home:
 
     @property
     def records_url(self) -> str:
-        """The records as an SQLAlchemy URL."""
+        """The SQLAlchemy URL of the records."""
         return f"sqlite:///{self.records}"
 
     @property
     def events(self) -> Path:
-        """The event log, in a separate file because its commits wait for the disk."""
+        """The database of the event log. It is a separate file, because its commits wait for the disk."""
         return self.root / "events.db"
 
     @property
     def events_url(self) -> str:
-        """The event log as an SQLAlchemy URL."""
+        """The SQLAlchemy URL of the event log."""
         return f"sqlite:///{self.events}"
 
     @property
@@ -79,7 +79,7 @@ class Home:
 
     @property
     def skill_index(self) -> Path:
-        """The search index of the skills. It is rebuilt from the records if it is missing."""
+        """The search index of the skills. It is rebuilt if it is missing."""
         return self.root / "skill_index.db"
 
     @property

@@ -84,14 +84,20 @@ def cache_of(services: Services) -> ManifestCache:
     if not url:
         return FileCache(services.home.manifests)
     try:
-        from engine.remote.redis_cache import RedisCache  # noqa: PLC0415 -- an extra, and a quarter of a second
+        from engine.remote.redis_cache import RedisCache  # noqa: PLC0415 -- needs an extra, takes 0.25 s to import
     except ImportError as error:
         raise ConfigError("modules.redis_url is set: install knackbox[redis], or remove it.") from error
     return RedisCache(url, services.clock, services.settings.modules.manifest_ttl)
 
 
 def publish_changes(updates: RegistryUpdates, module: str, tools: Mapping[str, str]) -> None:
-    """Publish how the tools of a module have changed since the last publication."""
+    """Publish which tools of a module have changed since the last publication.
+
+    Args:
+        updates: Publishes the changes.
+        module: The name of the module.
+        tools: The digests of all its tools, by name.
+    """
     updates.reconcile(f"module:{module}", "tools", tools)
 
 

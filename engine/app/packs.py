@@ -39,7 +39,7 @@ class OpenedPacks:
         return await self.registry.find(name)
 
     def join(self, sources: Sequence[ToolSource]) -> None:
-        """Add sources, or none of them if a name is taken.
+        """Add sources. If a name is taken, none of them is added.
 
         Raises:
             RegistryError: A name is taken.
@@ -47,7 +47,7 @@ class OpenedPacks:
         self.registry = self.registry.joined(sources)
 
     async def add(self, pack: Pack, stack: AsyncExitStack) -> None:
-        """Add an open pack and let the stack close it. A pack that cannot be added is closed immediately.
+        """Add an open pack, which `stack` will close. A pack that cannot be added is closed immediately.
 
         Raises:
             RegistryError: The pack uses a name that is taken.

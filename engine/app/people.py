@@ -1,4 +1,4 @@
-"""`People`: whom an engine asks: the gate, the approver and whoever fills in forms."""
+"""`People`: the evaluation gate, the approver and the forms through which an engine asks for decisions."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from engine.policy.gate import EvalGate
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The gate and the approver that decide before a call runs, and whoever fills in forms.
+    """The gate and the approver that decide before a call runs, and the filler that shows forms to a person.
 
     Attributes:
         gate: Evaluates calls of tools that require it. If None, these calls are admitted.
-        approver: Asks a person. If None, every call that needs approval is refused.
+        approver: Asks a person for approval. If None, every call that needs approval is refused.
         filler: Shows forms to a person. If None, no form is answered.
     """
 

@@ -13,7 +13,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def find(group: str) -> Sequence[EntryPoint]:
-    """Return the entry points of a group, those of Knackbox first, each part sorted by name.
+    """Return the entry points of a group: first those of Knackbox, then those of other packages, both sorted by name.
 
     A third-party entry point is ignored if Knackbox has one of the same name, so that no pack can replace it. In a
     checkout that is not installed, Knackbox's entry points are read from its pyproject.toml.

@@ -20,7 +20,7 @@ async def open_registries(
         home: The folder of the engine.
         settings: The configuration.
         sandbox: Runs the trial import of adapters.
-        updates: Receives changes.
+        updates: Publishes changes.
         clock: The source of time.
         find: Finds a tool by name in all sources.
 

@@ -1,4 +1,4 @@
-"""`chosen_sandbox` reads the sandbox and its settings, for commands that need nothing else.
+"""`chosen_sandbox`: reads which sandbox is configured, for commands that need no other setting.
 
 If there is no configuration, `engine.app.settings` is not imported, because that takes a tenth of a second.
 """

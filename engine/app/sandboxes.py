@@ -1,4 +1,4 @@
-"""Opens the configured sandbox, an entry point of the group ``knackbox.sandboxes``."""
+"""Opens the configured sandbox. Backends are entry points of the group ``knackbox.sandboxes``."""
 
 import asyncio
 import difflib
@@ -82,11 +82,11 @@ def unsafe_sandbox() -> Sandbox:
 
 
 class SandboxWatch:
-    """Monitors whether the sandbox is usable. If it is not, tools that need it are not listed.
+    """Monitors whether the sandbox is usable. As long as it is not, tools that need it are not listed.
 
-    A backend that depends on a service has a method `ready`, which raises SandboxError while the service is down.
-    `ready` is called when the engine opens, and repeatedly until it succeeds, since the service may start later. Calls
-    of unlisted tools by name still reach the backend, which refuses them.
+    A backend that depends on a service has a method `ready`, which raises SandboxError while the service is down. The
+    method is called when the engine opens, and again until it succeeds, since the service may start later. A call of an
+    unlisted tool still reaches the backend, which refuses it.
     """
 
     def __init__(self, box: Sandbox, clock: Clock) -> None:
@@ -113,7 +113,7 @@ class SandboxWatch:
             )
 
     def look_again(self) -> Awaitable[bool] | None:
-        """Start another check if one is due. Called before each list of tools is built.
+        """Start another check if one is due. The method is called before each list of tools is built.
 
         Returns:
             None if no check is due. Otherwise an awaitable that returns whether the sandbox is usable. It waits at most
@@ -159,7 +159,7 @@ class Refusing:
     def __init__(self, error: SandboxError) -> None:
         self._error = error
 
-    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:  # noqa: ARG002 -- the contract's
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:  # noqa: ARG002 -- required by the protocol
         """Refuse the job.
 
         Raises:

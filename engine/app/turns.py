@@ -17,7 +17,7 @@ from engine.policy.allow_lists import AllowLists
 from engine.registry.file_agents import FileAgents
 from engine.turn.active_list import ActiveList
 
-NOTHING = Allowed()  # selects no tool
+NOTHING = Allowed()  # permits no tool
 _ABOVE_GUEST = frozenset(get_args(PermissionLevel)) - {"guest"}
 
 
@@ -30,7 +30,7 @@ class TurnTools:
 
     Attributes:
         listed: The tools, and what was omitted and why.
-        tools: For each tool by name, ``await f(**arguments) -> ToolResult``, bound to the turn.
+        tools: For each tool, by name, an async function that calls it in this turn and returns a `ToolResult`.
     """
 
     turn: Turn

@@ -10,7 +10,7 @@ class PolicyOverrides:
     """How an agent's policy differs from the engine's. It can only be stricter.
 
     Attributes:
-        band_floor: The least strict band in which the agent's calls run.
+        band_floor: The agent's calls run at least as strictly as in this band. "AMBER" leaves AMBER or RED.
     """
 
     band_floor: Band = "GREEN"
@@ -18,10 +18,10 @@ class PolicyOverrides:
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One agent.
+    """An agent and its rights, as registered.
 
     Attributes:
-        spec_id: For example ``planner`` or ``agent://planner@deviceA``.
+        spec_id: Its unique id, for example ``planner`` or ``agent://planner@deviceA``.
         allowed_tools: Ids, names and globs (`jira.*`) of the tools it may call. None allows all tools, () allows none.
         default_prompt_id: The id of a registered prompt, or "".
         memory_spaces: Globs of the spaces whose memories the agent may see (``shared:*``); () for none.

@@ -48,14 +48,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The tools that a turn may use (`Turn.allowed`). Immutable; evaluated for every tool that is listed or called.
+    """The tools that a turn may use (`Turn.allowed`).
 
-    It is a predicate rather than a list of names, so it also applies to a skill that is learned during the turn.
+    It is a predicate that is evaluated for every tool that is listed or called, and not a list of names. So it also
+    applies to a skill that is learned during the turn.
 
     Attributes:
         selected: A tool must match one of these, unless one of `included` permits it.
         excluded: It must match none of these.
-        read_only: Permit only tools that are annotated as read-only.
+        read_only: Whether only tools that are annotated as read-only are permitted.
         without_effects: The tool must have none of these side effects.
         ceilings: Each of these must permit the tool as well.
     """

@@ -19,7 +19,7 @@ Value_co = TypeVarWithDefault("Value_co", covariant=True, default=Any)
 
 
 class Clock(Protocol):
-    """A source of time. Injected, so that tests can control it."""
+    """A source of time. It is passed in wherever time matters, so that tests can control it."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, in UTC."""
@@ -56,11 +56,11 @@ class ImageClient(Protocol):
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """The supported sizes, such as ``"1024x768"`` (width x height in pixels), the default first. Never empty."""
+        """The supported sizes, such as ``"1024x768"`` (width x height in pixels). The default comes first."""
         ...
 
     async def generate(self, prompt: str, size: str) -> bytes:
-        """Return one PNG.
+        """Generate an image and return it as a PNG file.
 
         Args:
             size: One of `sizes`.
@@ -85,7 +85,7 @@ class Produced(Generic[Value_co]):
         message: Text for the model; None for no message. For a plain return value the message is the value as JSON.
     """
 
-    value: Value_co = cast("Value_co", None)  # noqa: RUF009 -- a cast only
+    value: Value_co = cast("Value_co", None)  # noqa: RUF009 -- the call of `cast` only affects the type
     message: str | None = None
     side_effects: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ def no_progress(message: str, fraction: float | None = None) -> None:
 
 
 @runtime_checkable
-class HearsOutput(Protocol):
+class OutputListener(Protocol):
     """A progress listener that also receives what a tool's code prints, as it is printed."""
 
     def __call__(self, message: str, fraction: float | None = None) -> None: ...
@@ -108,21 +108,21 @@ class CallContext:
     """Everything that one call is bound to.
 
     Attributes:
-        sandbox: Runs code in boxes; its jobs are queued as jobs of the turn's agent.
+        sandbox: Runs code in boxes. Its jobs wait in the queue of the turn's agent.
         services: Objects by class, provided by packs (`ctx.need(SkillLibrary)`), so that the engine need not know these
             classes.
         progress: Reports progress to the caller: ``progress("downloading", 0.4)``. A listener that implements
-            `HearsOutput` also receives partial output.
+            `OutputListener` also receives partial output.
         images: Image clients by name. The first is the default.
-        tool_context: The message behind the call, if the host provides it. `raw_arg`, `user_message`, `chat_id`,
-            `kb_context` and `confidence` read it, and are empty without it.
+        tool_context: The message that led to the call, if the host provides it. `raw_arg`, `user_message`, `chat_id`,
+            `kb_context` and `confidence` are read from it, and are empty without it.
         audit: What the tool puts here becomes the `data` of the call's audit, whether the call succeeds or fails. JSON
             values, a few kilobytes in total; excess is dropped.
         memory_system, llm_client, scheduler: The ports of `engine.contract.ports`, created for this call's turn. None
             if no pack implements them.
-        if_unheard: Callbacks that run if the result reaches nobody, because whoever awaited the call was cancelled
-            after the tool had returned or raised. The tool adds them to this list. They run in the event loop and must
-            be fast.
+        on_undelivered: Callbacks that run if the result cannot be delivered, because the task that awaited the call was
+            cancelled after the tool had returned or raised. The tool adds them to this list. They run in the event loop
+            and must be fast.
     """
 
     turn: Turn
@@ -135,7 +135,7 @@ class CallContext:
     services: Mapping[type, Any] = field(default_factory=dict)
     progress: Callable[..., None] = no_progress
     tool_context: ToolContext | None = None
-    if_unheard: list[Callable[[], None]] = field(default_factory=list)
+    on_undelivered: list[Callable[[], None]] = field(default_factory=list)
     audit: dict[str, Any] = field(default_factory=dict)
     memory_system: MemorySystem | None = None
     llm_client: LlmClient | None = None

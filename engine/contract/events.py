@@ -30,18 +30,22 @@ class OutputPiece:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """The number of events dropped here, oldest first, because the tool reports faster than the reader reads."""
+    """Stands for events that were dropped, oldest first, because the tool reports them faster than they are read.
+
+    Attributes:
+        events: The number of dropped events.
+    """
 
     events: int
 
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """The call waits for a person's approval.
+    """Reports that the call is waiting for a person's approval.
 
     Attributes:
-        id: The request's id.
-        digest: The call's digest.
+        id: The id of the approval request.
+        digest: The digest of the call, to which the approval will apply.
         expires: When the request expires, UTC, ISO 8601.
     """
 

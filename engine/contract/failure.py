@@ -12,7 +12,7 @@ class FailureClass(StrEnum):
         RETRYABLE: Try again.
         FATAL: Replan.
         DIAGNOSTIC: The model can correct it.
-        UNKNOWN: Logged for a person.
+        UNKNOWN: Not classified. It is logged, so that a person can look into it.
     """
 
     RETRYABLE = "RETRYABLE"
@@ -23,11 +23,11 @@ class FailureClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One classified failure.
+    """A failure of a call, classified.
 
     Attributes:
-        reason: A short, stable code such as ``"invalid_arguments"`` or ``"timeout"``. The text for people is in the
-            result.
+        reason: A short, stable code such as ``"invalid_arguments"`` or ``"timeout"``. `ToolResult.error` has the
+            description for people.
         retry_after: Seconds to wait before a retry, if the remote service specified one.
         may_have_started: Whether the tool's effect may already have happened.
         replay_safe: Whether the same call can be repeated without harm.
@@ -41,9 +41,9 @@ class Failure:
 
 
 class ToolFailure(Exception):
-    """Raised by a tool that knows the class of its failure. Overrides the classification table.
+    """An error whose failure class the tool itself states, instead of leaving it to the classification table.
 
-    If an exception of any class has an attribute `most_repeats`, the call is retried at most that often after it.
+    Any exception may have an attribute `most_repeats`, which limits how often the call is retried after it.
 
     Attributes:
         output: A structured value for programs, such as what is needed to try again.
@@ -100,4 +100,4 @@ class ConfigError(Exception):
 
 
 class UnknownName(ConfigError):
-    """Nothing has this name, for example no allow-list or agent. The message suggests the nearest names."""
+    """A configured name, such as that of an allow-list or agent, does not exist. The message suggests similar names."""

@@ -27,16 +27,16 @@ class GuardRequest:
 class Guard:
     """Base class of guards. Guards are asked in the pipeline's order until one refuses.
 
-    Subclasses override the methods they need. Neither method may block: the whole pipeline takes about 25 microseconds
-    of the event loop per call.
+    Subclasses override the methods they need. The methods must not block: the whole pipeline uses only about 25
+    microseconds of event-loop time per call.
     """
 
     def concerns(self, spec: ToolSpec) -> bool:  # noqa: ARG002 -- for subclasses
-        """Whether calls of this tool concern the guard. Asked once per tool, so it must depend on the spec alone."""
+        """Whether the guard checks calls of this tool. The answer is cached, so it must depend on the spec alone."""
         return True
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:  # noqa: ARG002 -- for subclasses
-        """Admit the call by returning None, or an awaitable that completes.
+        """Decide whether the call may run. Returning None, or an awaitable that completes, admits it.
 
         Raises:
             ToolFailure: The call is refused.
@@ -44,7 +44,7 @@ class Guard:
         return None
 
     def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
-        """Handle the end of a call that this guard admitted. Must not raise.
+        """Handle the end of a call that this guard admitted. This method must not raise.
 
         Args:
             request: The call.

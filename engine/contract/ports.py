@@ -1,7 +1,8 @@
 """Ports: services that packs implement and tools use: memory, a model client, a scheduler.
 
-A pack provides one `Ports` (`Pack.ports`). The engine calls it with the turn of each call, so that the services in a
-tool's context belong to that turn's user and agent. A port that no pack implements is None.
+A pack provides one `Ports` (`Pack.ports`), whose functions create the services. The engine calls them with the turn of
+each call, so that the services in a tool's context belong to that turn's user and agent. A port that no pack implements
+is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One memory.
+    """A stored memory, as a result of a query.
 
     Attributes:
         score: Relevance to the query, higher is better; 0 without a query.
@@ -29,7 +30,7 @@ class MemoryEntry:
 
 
 class MemorySystem(Protocol):
-    """Long-term memory as seen by one call: memories of the turn's user, in the spaces that its agent may see."""
+    """Long-term memory as one call can access it: the turn's user's memories, in the spaces that the agent may see."""
 
     async def recall(self, query: str, limit: int = 8) -> Sequence[MemoryEntry]:
         """Return the memories most similar to the query, best first."""
@@ -40,7 +41,7 @@ class MemorySystem(Protocol):
         ...
 
     async def forget(self, memory_id: str, space: str) -> bool:
-        """Delete a memory of a space. False if there is none with this id."""
+        """Delete a memory of a space. Return False if the space has none with this id."""
         ...
 
 
@@ -86,19 +87,19 @@ class Scheduler(Protocol):
         ...
 
     async def cancel(self, task_id: str) -> bool:
-        """Cancel a task. False if the user has none with this id."""
+        """Cancel a task. Return False if the user has none with this id."""
         ...
 
     async def tasks(self) -> Sequence[ScheduledTask]:
-        """Return the user's tasks, the next to run first."""
+        """Return the user's tasks, sorted by the time of their next run."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Factories of the ports for a turn; None for a port that is not implemented.
+    """Functions that create the ports for a turn; None for a port that is not implemented.
 
-    They are called for every call, in the event loop, and must return within microseconds.
+    They run in the event loop, once per call, and must return within microseconds.
     """
 
     memory_system: Callable[[Turn], MemorySystem] | None = None

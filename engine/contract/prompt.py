@@ -15,18 +15,18 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class TemplateError(ValueError):
-    """A template has unmatched braces, or braces that contain something other than the name of a variable."""
+    """The template has unmatched braces, or braces around something that is not the name of a variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptSpec:
-    """One prompt.
+    """A prompt: a text template with named variables.
 
     Attributes:
         template: Text with ``{name}`` for each variable; ``{{`` and ``}}`` are literal braces.
         variables: The names of its variables.
         locale: The language of the text, such as ``"en"``; "" for any.
-        safety_class: The safety class of what the prompt makes a model do.
+        safety_class: How dangerous the actions are that the prompt asks a model to take.
         desc: A description for people.
 
     Raises:
@@ -47,7 +47,7 @@ class PromptSpec:
             raise TemplateError(f"the template uses {', '.join(unlisted)}, which `variables` does not list")
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """Return the text. A variable without a value remains as ``{name}``; values are not treated as templates."""
+        """Return the text with the values filled in. Variables without a value stay as they are, as in ``{name}``."""
         return render(self.template, values)
 
 
@@ -80,7 +80,7 @@ def names_in(template: str) -> list[str]:
 
 def _name(part: str) -> str:
     if part in {"{", "}"}:
-        raise TemplateError(f"single {part} in the template; write {part}{part} for the character")
+        raise TemplateError(f"the template has an unmatched {part}; to get the character itself, write {part}{part}")
     if not _NAME.fullmatch(part[1:-1]):
         raise TemplateError(f"{part[:80]} is not the name of a variable; a template can only contain variables")
     return part[1:-1]

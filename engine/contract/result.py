@@ -9,7 +9,7 @@ from engine.contract.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The message behind a call, for tools and the evaluation gate (TAG-3, ACCESS-7). Provided by the host.
+    """The message that led to a call, for tools and the evaluation gate (TAG-3, ACCESS-7). The host provides it.
 
     Attributes:
         raw_arg: The text after the prefix of a tag.
@@ -30,10 +30,10 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as requested by a model or a person.
+    """A request to run a tool, from a model or a person.
 
     Attributes:
-        context: The message behind it, if the host provides it.
+        context: The message that led to the call, if the host provides it.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Audit:
 
     tool: str = ""
     call_id: str = ""
-    ts: str = ""  # start, UTC, ISO 8601
+    ts: str = ""  # start time, UTC, ISO 8601
     duration_ms: float = 0.0
     attempts: int = 0
     end: str = ""

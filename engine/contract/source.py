@@ -18,8 +18,8 @@ from engine.contract.turn import Turn
 class Tool(Protocol):
     """A tool: a frozen spec and an async function.
 
-    `run` may return any JSON-like value or a `Produced` (a value with message and side effects), or raise. The pipeline
-    turns either into exactly one `ToolResult`.
+    `run` may return any JSON-like value or a `Produced` (a value with message and side effects), or raise an exception.
+    In every case the pipeline makes exactly one `ToolResult` of it.
     """
 
     @property
@@ -38,11 +38,11 @@ class RedirectingTool(Tool, Protocol):
 
 
 class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a subclass of tuple cannot have nonempty slots
-    """An empty or incomplete list of tools, with the reason why something is missing.
+    """An empty or incomplete list of tools, with the reason why tools are missing.
 
     Attributes:
-        what: The tools that are missing.
-        why: The reason.
+        what: A description of the missing tools.
+        why: Why they are missing.
     """
 
     what: str
@@ -53,6 +53,8 @@ class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a subclass of tuple cannot 
         """Create the list.
 
         Args:
+            what: A description of the missing tools.
+            why: Why they are missing.
             tools: The tools that are available nevertheless.
         """
         none = cls(tools)
@@ -108,14 +110,15 @@ class Matches:
 class PagedSource(ToolSource, Protocol):
     """A source with so many tools that callers read them page by page, or search them.
 
-    The methods cover the tools that `tools` returns without a query. None of these tools has an alias.
+    The methods cover the tools that `tools` returns without a query. These tools must not have aliases.
     """
 
     async def page(self, after: str, limit: int) -> Sequence[Tool]:
-        """Return up to `limit` tools by name; fewer only at the end.
+        """Return the next tools in the order of their names.
 
         Args:
-            after: The last name of the previous page.
+            after: The last name of the previous page; "" for the first page.
+            limit: The size of a page. Only the last page may be shorter.
         """
         ...
 
@@ -124,7 +127,7 @@ class PagedSource(ToolSource, Protocol):
         ...
 
     async def listed(self, name: str) -> Tool | None:
-        """Return the tool of exactly this name."""
+        """Return the tool of exactly this name, or None."""
         ...
 
     async def names(self) -> Sequence[str]:

@@ -13,10 +13,10 @@ def sees(globs: Globs | None, space: str) -> bool:
 
 
 def narrowed(one: Globs | None, other: Globs | None) -> Globs | None:
-    """Return globs that match only spaces matched by both sides.
+    """Return globs that match only spaces that both arguments match.
 
-    A glob is kept if a glob of the other side covers it. If two globs merely overlap (``a*`` and ``*b``) neither is
-    kept, which errs on the safe side.
+    A glob is kept if a glob of the other argument covers it. If two globs merely overlap (``a*`` and ``*b``), neither
+    is kept, which errs on the side of denying access.
     """
     if one is None or other is None or one == other:
         return other if one is None else one
@@ -25,5 +25,5 @@ def narrowed(one: Globs | None, other: Globs | None) -> Globs | None:
 
 
 def _covered(glob: str, by: Sequence[str]) -> bool:
-    # If `wider` has no wildcard but the star, it covers exactly the globs whose text it matches: `a*` matches `a?`.
+    # If `*` is the only wildcard in `wider`, it covers exactly the globs whose text it matches: `a*` matches `a?`.
     return any(glob == wider or (not set(wider) & set("?[") and fnmatchcase(glob, wider)) for wider in by)

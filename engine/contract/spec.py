@@ -34,12 +34,12 @@ class Annotations:
     requires_confirmation: bool = False
 
 
-DERIVED = Annotations()  # means "not given, derive from the category"; recognised by identity
-# `ToolSpec.meta` key: the tool's module declares it read-only. This only means that its calls may be repeated.
+DERIVED = Annotations()  # stands for "not given, derive them from the category"; compared by identity
+# Key in `ToolSpec.meta`: the tool's module declares it read-only. Only retries depend on this: calls may be repeated.
 DECLARED_READ_ONLY = "declared_read_only"
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
-_CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`: edits source files
+_CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`, of tools that edit source files
 
 
 def annotations_for(category: str) -> Annotations:
@@ -64,7 +64,7 @@ class Tag:
         arg_pattern: A pattern for the text after the prefix, in RE2 syntax.
         arg_groups: The argument names of its groups, in order.
         prompt_example: A complete line, shown to the model.
-        strip_from_display: Hide the line from people.
+        strip_from_display: Whether the line is hidden from people.
     """
 
     tag_prefix: str
@@ -85,12 +85,12 @@ class ToolSpec:
         features: Required features of the model client (``"vision"``).
         side_effects: The possible effects of a call (``"filesystem_write"``). The actual ones are on the result.
         timeout_s: Deadline over all attempts of one call, in seconds.
-        tag: How to call it with a line of text, for models without tool calls.
+        tag: How models without tool calls can call it with a line of text.
         required_permission: The user's minimum permission.
         caps_required: Capabilities that the agent must hold.
-        cooldown_seconds, daily_limit: Minimum interval between two calls of a user, and calls per user and UTC day; 0
-            for no limit.
-        requires_gate: The evaluation gate is asked before the tool runs.
+        cooldown_seconds, daily_limit: Minimum interval between two calls by the same user, and calls per user and UTC
+            day; 0 for no limit.
+        requires_gate: Whether the evaluation gate must admit a call before the tool runs.
         private_arguments: Names of arguments whose values must not be recorded. Logs contain only their lengths.
         id: A stable id, kept when the tool is renamed. Defaults to the name.
         adapter_path: The location of its code, as ``package.module:attribute``, for tools registered by an operator.

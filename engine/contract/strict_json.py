@@ -1,4 +1,4 @@
-"""Strict JSON: every value that is read can be written, and every text that is written can be read by any JSON parser.
+"""Strict JSON: whatever is read can be written again, and whatever is written can be read by any JSON parser.
 
 Python's `json` accepts `NaN`, turns `1e999` into infinity, keeps the last of duplicate keys, and accepts lone
 surrogates. Its writer then produces text that other parsers reject, so a single number could make a file unreadable.
@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-DEEPEST = 64  # nesting of lists and objects; Python's own limit is about 1,000
-MOST_DIGITS = 100  # digits of one integer; a 256-bit integer has up to 78
+DEEPEST = 64  # the maximum nesting of lists and objects; Python's own limit is about 1,000
+MOST_DIGITS = 100  # the maximum number of digits of an integer; a 256-bit integer has up to 78
 
 
 class JsonError(ValueError):
@@ -66,7 +66,7 @@ def write_json(value: Any) -> str:
 
 
 def too_deep(value: Any, levels: int = DEEPEST) -> bool:
-    """Whether lists and objects are nested deeper than `levels`. Does not recurse."""
+    """Whether lists and objects are nested deeper than `levels`. Not recursive, so it is safe for any depth."""
     level = [value]
     for _ in range(levels):
         level = [

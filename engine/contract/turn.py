@@ -12,15 +12,15 @@ class Turn:
     """One turn of one agent for one user.
 
     Attributes:
-        query: The latest message, used to retrieve acquired skills. None lists them all.
+        query: The latest message, used to find suitable acquired skills. With None, all of them are listed.
         features: Features of the turn's model client, such as ``"vision"``.
         caps: Capabilities of the agent (`ToolSpec.caps_required`).
-        modules: Modules of the persona; None allows all.
+        modules: The remote modules that the persona may use; None allows all.
         allowed: The agent's allow-list (`Allowed.of` creates one from names and globs); None allows all.
         memory_spaces: Globs of the spaces whose memories the agent may see; None for all, () for none.
-        use_tool_search_flow: Offer only three tools, with which all others can be found and called (DISC-2).
-        log_tool_annotations: Log the annotations of each called tool (ACCESS-10).
-        agent_key: User and agent as one string that is unique to this pair.
+        use_tool_search_flow: Whether to offer only the three tools that find and call all others (DISC-2).
+        log_tool_annotations: Whether to log the annotations of each called tool (ACCESS-10).
+        agent_key: A string that identifies the pair of user and agent.
         band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
     """
 

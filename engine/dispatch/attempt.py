@@ -1,4 +1,4 @@
-"""`Attempts`: the run stage. One deadline covers all attempts of a call."""
+"""`Attempts`: the stage of the pipeline that runs the tool. One deadline covers all attempts of a call."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ class Attempts:
         self._facts = facts
 
     async def run(self, inflight: InFlightCall, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Return the tool's return value. The exception of its last attempt propagates.
+        """Run the tool and return its value. The exception of its last attempt propagates.
 
         If a tool that was cancelled by its deadline or its caller raises another exception, the call still counts as
         cancelled.
@@ -75,7 +75,7 @@ class Attempts:
         except asyncio.CancelledError as error:
             if inflight.asked_to_stop:
                 raise
-            # Nobody cancelled the call: the tool cancelled itself, or awaited something that was cancelled.
+            # The call was not cancelled: the tool cancelled itself, or awaited something that was cancelled.
             raise ToolFailure(
                 f"{inflight.name} was cancelled by its own code or by something that it awaited.",
                 failure_class=FailureClass.UNKNOWN,

@@ -32,9 +32,10 @@ _Entry = tuple[ToolCall, ToolResult, Turn]
 
 
 class AuditTrail(Guard):
-    """Records calls: as a guard, certain calls before they run; as a `CallRecorder`, all calls after they have ended.
+    """Records every call after it has ended (as a `CallRecorder`), and certain calls before they run (as a guard).
 
-    It writes in its own thread, because a timer in the event loop would not fire while calls run without yielding.
+    A thread of its own does the writing, because a timer in the event loop would not fire while calls run without
+    yielding.
     """
 
     def __init__(self, journal: CallJournal, events: EventLog) -> None:
@@ -51,13 +52,13 @@ class AuditTrail(Guard):
         return spec.annotations.destructive or bool(spec.idempotency_key_fields)
 
     def admit(self, request: GuardRequest) -> Awaitable[None]:
-        """Record the call. If awaiting this fails, the call does not run."""
+        """Record the call. If the returned awaitable fails, the call does not run."""
         risk = risk_of(request.spec, request.call.arguments)
         recorded = replace(request, call=without_private(request.call, request.spec))
         return asyncio.to_thread(self._journal.write, [row_of_start(recorded, risk)])
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
-        """Queue a result for writing. Blocks only when calls are made faster than they can be written."""
+        """Queue a result for writing. This blocks only if calls are made faster than they can be written."""
         if self._rows.add((call, result, turn)) == 1:
             self._wake()
 
@@ -114,7 +115,7 @@ def _tool(entry: _Entry) -> str:
     return entry[0].name
 
 
-def _payload(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:  # noqa: ARG001 -- an entry's parts
+def _payload(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:  # noqa: ARG001 -- called with all parts of an entry
     audit = result.audit
     added = {"data": dict(audit.data)} if audit.data else {}
     return {

@@ -4,22 +4,22 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-MOST_VALUES = 200  # in the data of one call, including nested values
-MOST_CHARACTERS = 4_000  # in all texts and keys of one call together
+MOST_VALUES = 200  # values in the data of one call, including nested ones
+MOST_CHARACTERS = 4_000  # characters in all texts and keys of one call together
 MOST_DEPTH = 6
 TRUNCATED = "truncated"  # the key that marks an incomplete object
 
 
 def bounded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy with JSON values only. Values beyond a limit are dropped and ``"truncated"`` is set.
+    """Return a copy that contains only JSON values. Values beyond a limit are dropped, and ``"truncated"`` is set.
 
-    The time that this takes is limited as well. Never raises.
+    The time that this takes is limited as well. The function never raises.
     """
     copier = _Copier()
     copied: Any = {}
     try:
         copied = copier.copy(dict(data), MOST_DEPTH)
-    except Exception:  # noqa: BLE001 - an abandoned thread may still change `data`, and its values are foreign objects
+    except Exception:  # noqa: BLE001 - an abandoned thread may still change `data`; its values may be of any class
         copier.truncated = True
     return {**copied, TRUNCATED: True} if copier.truncated else copied
 

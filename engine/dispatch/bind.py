@@ -67,10 +67,11 @@ class ContextBinder:
 
 
 def bind_tools(tools: Sequence[Tool], calls: CallRunner, turn: Turn) -> dict[str, BoundTool]:
-    """Return ``await f(**arguments) -> ToolResult`` for each tool, by name, bound to `turn`.
+    """Return an async function for each tool, by name, that calls the tool in this turn.
 
-    The callables go through the whole pipeline: they validate arguments, enforce deadlines, and never raise because of
-    a failed tool. The tool's name and description become ``__name__`` and ``__doc__``.
+    It takes the tool's arguments as keyword arguments and returns a `ToolResult`. The call goes through the whole
+    pipeline, with validation and deadlines, so the function does not raise if the tool fails. Its ``__name__`` and
+    ``__doc__`` are the tool's name and description.
     """
     return {tool.spec.name: _bound(tool, calls, turn) for tool in tools}
 

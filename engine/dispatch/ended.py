@@ -1,4 +1,4 @@
-"""`CallEnd`: how a call ended, before it is audited. Includes calls that were killed, refused or failed internally."""
+"""`CallEnd`: how a call ended, whether it succeeded, failed, was refused or was killed. It is turned into a result."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,7 @@ class CallEnd:
 
 
 def substituted(name: str, cause: Failure, alternative: Alternative, instead: ToolResult) -> CallEnd:
-    """Return the end of a call that an automatic alternative completed. The message names the alternative."""
+    """Return the end of a call whose result comes from an automatic alternative. The message names the alternative."""
     said = f"{name} failed ({cause.reason}); {alternative.tool} was used instead."
     message = f"{said}\n{instead.message}" if instead.message else said
     return CallEnd(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
@@ -67,7 +67,7 @@ def fault(inflight: InFlightCall, error: Exception) -> CallEnd:
 
 
 def output_of(error: BaseException) -> Any:
-    """Return the structured value that a tool gave with its failure; None for none."""
+    """Return the structured value that a tool attached to its failure, or None."""
     return error.output if isinstance(error, ToolFailure) else None
 
 

@@ -1,4 +1,4 @@
-"""Explains schema violations to a model: which field, what was given, what is expected."""
+"""Explains schema violations to a model: which field is wrong, what was given, and what is expected."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,9 @@ def explain(errors: Iterable[ValidationError], schema: Mapping[str, Any], whole:
     """Return one line for each of the first `MOST_ERRORS` violations.
 
     Args:
-        whole: What lines call the validated value.
+        errors: The violations.
+        schema: The schema.
+        whole: The name of the validated value in these lines.
     """
     lines: list[str] = []
     for error in errors:
@@ -131,7 +133,7 @@ def _property(schema: Mapping[str, Any], path: list[str | int], name: str) -> Ma
 
 
 def _at(schema: Mapping[str, Any], path: list[str | int]) -> Mapping[str, Any]:
-    """Return the schema of the value at `path`, following properties and items; empty if they do not lead there."""
+    """Return the schema of the value at `path`, found through properties and items; empty if it cannot be found."""
     here = _followed(schema, schema)
     for step in path:
         inside = here.get("items", {}) if isinstance(step, int) else here.get("properties", {}).get(step, {})

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from engine.contract.context import CallContext, HearsOutput
+from engine.contract.context import CallContext, OutputListener
 from engine.contract.events import StreamName
 
-# The most reports that are queued for the event loop. If a tool reports faster, the oldest are dropped, so that it
-# cannot exhaust memory.
+# The most reports that are queued for the event loop. If a tool reports faster than they are processed, the oldest are
+# dropped, so that they cannot exhaust memory.
 MOST_WAITING = 1024
 
 _LONGEST = 1000  # characters of one piece, for listeners that accept only progress
@@ -23,12 +23,12 @@ _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x80-\
 class FromThread:
     """Passes reports from a worker thread, in order, to a listener in the event loop in which it was created.
 
-    Never blocks.
+    Reporting never blocks the thread.
     """
 
     def __init__(self, listener: Callable[..., None]) -> None:
         self._listener = listener
-        self._output = listener.output if isinstance(listener, HearsOutput) else None
+        self._output = listener.output if isinstance(listener, OutputListener) else None
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Callable[[], None]] = deque(maxlen=MOST_WAITING)
         self._scheduled = False
@@ -48,21 +48,20 @@ class FromThread:
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        self._scheduled = False  # first, so that later reports schedule another run
+        self._scheduled = False  # set before the queue is emptied, so that later reports schedule another run
         for _ in range(len(self._waiting)):
             self._loop.call_soon(self._waiting.popleft())  # one callback each, since a listener may raise
 
 
 class Pieces:
-    """Passes pieces of a stream to the listener. A piece is text, or UTF-8 bytes that may be cut anywhere.
+    """Passes pieces of a stream to the listener. A piece is text, or UTF-8 bytes that may be cut at any byte.
 
-    A listener for output receives everything. A listener for progress receives only the end of a long piece, which
-    shows the progress of the code.
+    A listener that accepts output receives everything. One that accepts only progress receives the end of each piece.
     """
 
     def __init__(self, ctx: CallContext) -> None:
         self._progress = ctx.progress
-        self._output = ctx.progress.output if isinstance(ctx.progress, HearsOutput) else None
+        self._output = ctx.progress.output if isinstance(ctx.progress, OutputListener) else None
         self._reported = 0
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
 

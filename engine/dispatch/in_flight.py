@@ -22,7 +22,7 @@ class CallIds:
     """Generates call ids: 64 random bits in hexadecimal.
 
     Random bytes are read in blocks, because each read releases the GIL, and getting it back from the thread that writes
-    audit rows takes longer than the rest of a call. For use in one event loop.
+    the audit takes longer than the rest of a call. Use it in one event loop.
     """
 
     def __init__(self) -> None:
@@ -37,9 +37,9 @@ class CallIds:
 
 
 class Stop(StrEnum):
-    """Why the engine stops a call. If other code cancels the waiting task, no member applies."""
+    """The reason why the engine stops a call. No member applies if other code cancels the waiting task."""
 
-    KILLED = "killed"  # Pipeline.cancel
+    KILLED = "killed"  # by `Pipeline.cancel`
     DEADLINE = "deadline"
 
 
@@ -51,16 +51,16 @@ class InFlightCall:
         name: The requested name, which may be an alias.
         cancelling: The waiting task's `cancelling()` count when the call began.
         ts, t0: Start time on the wall clock (ISO 8601) and on the monotonic clock.
-        deadline: When the call runs out of time, on the event loop's clock. Infinite outside the run stage.
-        stopping: Set while the engine has asked the task to stop, until `uncancel`.
-        out_of_time: The deadline has passed.
-        started: The tool was started.
-        settled: The tool has finished, so the call can no longer be cancelled.
-        request: Passed to guards; None until the tool is known.
+        deadline: When the call runs out of time, on the event loop's clock. Infinite before and after the tool runs.
+        stopping: Why the engine has cancelled the task; None if it has not, or after `uncancel`.
+        out_of_time: Whether the deadline has passed.
+        started: Whether the tool was started.
+        settled: Whether the tool has finished, so that the call can no longer be cancelled.
+        request: The request that is passed to guards; None until the tool is known.
         admitted: How many guards have admitted the call.
-        keyed: The call holds its idempotency key, so its result must be stored.
+        keyed: Whether the call holds its idempotency key, so that its result must be stored.
         ctx: The tool's context; None until the tool is about to run.
-        patient: Retry when no box is free.
+        patient: Whether to retry when no box is free.
     """
 
     call_id: str
@@ -84,7 +84,7 @@ class InFlightCall:
     patient: bool = True
 
     def enter(self) -> None:
-        """Mark the tool as started. Called in the worker thread if the tool blocks."""
+        """Mark the tool as started. If the tool blocks, its worker thread calls this method."""
         self.started = True
 
     def stop(self, why: Stop) -> None:
@@ -113,8 +113,8 @@ class InFlightCall:
 class InFlightCalls:
     """The calls in flight of one engine, in one event loop.
 
-    Deadlines share one timer, set for the earliest. One `asyncio.timeout` per call would cost 7 us, a quarter of the
-    whole pipeline, and leave a cancelled timer in the loop.
+    All deadlines share one timer, which is set for the earliest. An `asyncio.timeout` for each call would take 7 us, a
+    quarter of the time of the whole pipeline, and leave a cancelled timer in the loop.
     """
 
     def __init__(self, clock: Clock, new_id: Callable[[], str]) -> None:
@@ -154,7 +154,7 @@ class InFlightCalls:
             self._set_timer(loop, inflight.deadline)
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel one call; its waiter gets a result with end ``killed``.
+        """Cancel one call. Its caller receives a result with the end ``killed``.
 
         Returns:
             False if there is nothing to cancel: the id is unknown, the tool is done, the call is already being

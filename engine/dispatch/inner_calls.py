@@ -15,11 +15,11 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import CallRunner
 from engine.policy.access import no_module
 
-DEEPEST = 8  # nesting of inner calls
+DEEPEST = 8  # the maximum nesting of inner calls
 
 
 class InnerCalls:
-    """Runs inner calls. One per engine; tools get it with `ctx.need(InnerCalls)`."""
+    """Runs inner calls. An engine has one object, which tools get with `ctx.need(InnerCalls)`."""
 
     def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: CallRunner) -> None:
         self._find = find

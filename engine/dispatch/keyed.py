@@ -33,13 +33,13 @@ class KeyedCalls:
         self._background: set[asyncio.Task[Any]] = set()
 
     async def earlier(self, request: GuardRequest) -> ToolResult | None:
-        """Return the result of the first call with this key, waiting for it within the tool's deadline.
+        """Return the result of the first call with this key, after waiting for it within the tool's deadline.
 
         Returns:
-            The result, or None if this call is the first. In that case, `settle` must be called at the end of the call.
+            The result, or None if this call is the first one. Then `store` must be called when the call has ended.
 
         Raises:
-            ToolFailure: The outcome of the first call is unknown (DIAGNOSTIC).
+            ToolFailure: It is unknown how the first call ended (DIAGNOSTIC).
         """
         key = key_of(request)
         try:
@@ -50,16 +50,17 @@ class KeyedCalls:
         if claim.mine:
             return None
         if claim.result is None:
-            raise _unsure(request, "was interrupted when its engine ended or it was cancelled")
+            raise _unsure(request, "was interrupted, because it was cancelled or its engine ended")
         return claim.result
 
-    def settle(self, request: GuardRequest, result: ToolResult | None) -> Awaitable[None]:
-        """Start storing the result of the first call. It is stored even if the caller does not await this.
+    def store(self, request: GuardRequest, result: ToolResult | None) -> Awaitable[None]:
+        """Start storing the result of the first call. It is stored even if the caller does not await the return value.
 
         Args:
-            result: None if the result is unknown.
+            request: The first call.
+            result: Its result; None if the result is unknown.
         """
-        return asyncio.shield(self._in_background(self._settle(key_of(request), result)))
+        return asyncio.shield(self._in_background(self._store(key_of(request), result)))
 
     async def aclose(self) -> None:
         """Wait until all results are stored."""
@@ -89,7 +90,7 @@ class KeyedCalls:
                 return claim
             await asyncio.sleep(_POLL_S)
 
-    async def _settle(self, key: Key, result: ToolResult | None) -> None:
+    async def _store(self, key: Key, result: ToolResult | None) -> None:
         failure = result.failure if result is not None else None
         try:
             if result is None:
@@ -98,7 +99,7 @@ class KeyedCalls:
                 await asyncio.to_thread(self._ledger.free, key)
             else:
                 await asyncio.to_thread(self._ledger.done, key, result)
-        except Exception:  # noqa: BLE001 - any error of the records; the call itself is over
+        except Exception:  # noqa: BLE001 - any error of the records; the call itself has ended
             _log.exception("The result of a keyed call of %s could not be stored; the call is not repeated.", key.tool)
         finally:
             self._free(key)
@@ -125,7 +126,7 @@ class KeyedCalls:
 
 
 def key_of(request: GuardRequest) -> Key:
-    """Return the key: user, tool, version, and a digest of the key fields. A missing field counts as null."""
+    """Return the key of a call: user, tool, version, and a digest of the key fields. A missing field counts as null."""
     fields = {name: _value(name, request.call.arguments) for name in request.spec.idempotency_key_fields}
     return Key(request.turn.user, request.spec.name, request.spec.version, digest(fields))
 

@@ -27,9 +27,9 @@ _REASONS = {End.ERROR: "code_failed", End.POLICY: "denied"}  # for every other e
 def failure_of(outcome: Outcome, what: str = "The code", remark: str = "", why: str = "") -> ToolFailure:
     """Return the ToolFailure for an outcome whose `ok` is False.
 
-    It is FATAL for a denial (`End.POLICY`). Otherwise it is DIAGNOSTIC, because the code can be corrected. The text
-    contains the reason why the run ended, the exit code, the traceback of the code's own frames and the tail of stderr,
-    each of limited length.
+    The failure is FATAL for a denial (`End.POLICY`). Otherwise it is DIAGNOSTIC, because the code can be corrected. Its
+    text contains why the run ended, the exit code, the traceback of the code's own frames and the end of stderr, each
+    of limited length.
 
     Args:
         outcome: The outcome. Its `end` is copied to the failure.
@@ -66,7 +66,15 @@ def failure_of(outcome: Outcome, what: str = "The code", remark: str = "", why: 
 
 
 def raise_unless_ok(outcome: Outcome, what: str = "The code") -> Outcome:
-    """Return the outcome if it is ok; otherwise raise its `failure_of`."""
+    """Return the outcome if it is ok.
+
+    Args:
+        outcome: The outcome.
+        what: The subject of the first sentence of the error message.
+
+    Raises:
+        ToolFailure: The outcome is not ok (`failure_of`).
+    """
     if outcome.end is not End.OK:
         raise failure_of(outcome, what)
     return outcome

@@ -1,4 +1,4 @@
-"""`Parts`: the collaborators of a pipeline, and the protocols they implement."""
+"""`Parts`: the objects that a pipeline needs, and the protocols that they implement."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class CallRecorder(Protocol):
     """Records every call. `engine.dispatch.audit.AuditTrail` implements it."""
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
-        """Queue a completed call for writing. Called in the event loop, so it must be fast."""
+        """Queue a completed call for writing. The method is called in the event loop, so it must be fast."""
         ...
 
     async def record_now(self) -> None:
@@ -37,7 +37,7 @@ class OfferedTools(Protocol):
     """Looks up the tools on a turn's list by name or alias (`engine.turn.look_up`)."""
 
     async def specs(self, turn: Turn, names: Collection[str]) -> Mapping[str, ToolSpec]:
-        """Return the specs of the listed tools that have one of these names, by that name."""
+        """Return the specs of the listed tools that have one of these names or aliases, by name or alias."""
         ...
 
     async def nearest(self, turn: Turn, name: str) -> list[str]:
@@ -47,7 +47,7 @@ class OfferedTools(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The collaborators of a pipeline. Only `registry`, `bind` and `clock` are required.
+    """The objects that a pipeline needs. Only `registry`, `bind` and `clock` are required.
 
     Attributes:
         chains: Fallback chains, if any.
@@ -55,8 +55,8 @@ class Parts:
         access_guards: Decide who may call a tool. They are asked in order, before the arguments are validated, and are
             notified of the end of each call that they admitted.
         guards: Asked in order, after the arguments are validated. They are notified like `access_guards`.
-        offered: Looks up the tools of a turn. Suggestions for unknown tools and failed calls are limited to these. If
-            None, every tool that the turn's user and agent may call can be suggested.
+        offered: Looks up the tools that a turn offers. Only these are suggested after a failed call or an unknown name.
+            If None, every tool that the turn's user and agent may call can be suggested.
         keyed: Ensures that a call with an idempotency key happens only once. If None, such a call runs like any other.
         observers: Called once with every call and its result, in the event loop, so they must be fast. Their exceptions
             are logged and otherwise ignored. They also receive the results of calls that were cancelled by their

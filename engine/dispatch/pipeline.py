@@ -29,7 +29,7 @@ from engine.policy.risk import risk_of
 from engine.recovery.advise import REPLAN, advise
 from engine.recovery.chain import Alternative, may_fall_back
 from engine.recovery.classify import FailureFacts, classify
-from engine.recovery.retry import settle
+from engine.recovery.retry import without_unsafe_retry
 
 _log = logging.getLogger("knackbox.dispatch")
 
@@ -38,11 +38,11 @@ _ENGINE_THREADS = 4
 
 
 class Pipeline:
-    """Runs tool calls. One per engine, used from one event loop.
+    """Runs tool calls. An engine has one pipeline, which must be used in one event loop.
 
-    Cancellation: `cancel(call_id)` ends one call, and its caller gets a result whose end is ``killed``. If the awaiting
-    task itself is cancelled, the tool is cancelled (boxes are killed), only the observers get the result, and
-    CancelledError propagates, as asyncio requires.
+    There are two kinds of cancellation. `cancel(call_id)` ends one call, and its caller receives a result with the end
+    ``killed``. If the awaiting task itself is cancelled, the tool is cancelled (boxes are killed), only the observers
+    receive the result, and CancelledError propagates, as asyncio requires.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -69,7 +69,8 @@ class Pipeline:
             call: The tool's name and arguments.
             turn: The turn that the call belongs to.
             progress: Called in the event loop with what the tool reports while it runs.
-            patient: Retry when no box is free. With False the call fails at once, and its failure says when to retry.
+            patient: Whether to retry when no box is free. If False, the call fails at once, and the failure says when
+                to call again.
 
         Raises:
             CancelledError: The awaiting task was cancelled. Nothing else is raised.
@@ -141,7 +142,7 @@ class Pipeline:
         return self._in_flight.cancel(call_id)
 
     def cancel_all(self) -> int:
-        """Cancel every call in flight and return how many were cancelled. Each waiter gets a result."""
+        """Cancel every call in flight and return how many were cancelled. Each caller receives a result."""
         return self._in_flight.cancel_all()
 
     async def aclose(self, grace_s: float = 5.0) -> None:
@@ -189,7 +190,11 @@ class Pipeline:
         return tool is None or not why_not(tool.spec, turn)
 
     async def _admit(self, inflight: InFlightCall, request: GuardRequest, guards: Sequence[Guard]) -> None:
-        """Ask the guards in order. The ToolFailure of the first that refuses propagates."""
+        """Ask the guards in order.
+
+        Raises:
+            ToolFailure: A guard refuses the call.
+        """
         for guard in guards:
             waiting = guard.admit(request)
             if waiting is not None:
@@ -213,7 +218,7 @@ class Pipeline:
         if not inflight.keyed or self._parts.keyed is None or inflight.request is None:
             return None
         unknown = inflight.started and result.audit.end == KILLED
-        return self._parts.keyed.settle(inflight.request, None if unknown else result)
+        return self._parts.keyed.store(inflight.request, None if unknown else result)
 
     def _facts(self, inflight: InFlightCall) -> FailureFacts:
         spec = inflight.spec
@@ -222,9 +227,9 @@ class Pipeline:
         )
 
     async def _recover(self, inflight: InFlightCall, call: ToolCall, turn: Turn, error: BaseException) -> CallEnd:
-        """Turn an exception into a failure with its class, advice, and a suggested or executed alternative."""
+        """Classify an exception, and return the failure with advice. An alternative may be suggested, or called."""
         found = classify(error, self._facts(inflight))
-        failure = settle(found)
+        failure = without_unsafe_retry(found)
         name = inflight.spec.name if inflight.spec is not None else inflight.name
         chains = self._parts.chains if may_fall_back(failure) else None
         alternatives = await self._engine_threads.run(partial(chains.alternatives, name)) if chains is not None else ()
@@ -269,14 +274,14 @@ class Pipeline:
                 setattr(ended, attribute, cut)
 
     async def _put_on_record(self, result: ToolResult) -> None:
-        """Wait until a failed call is on record. If recording fails, the error is logged and the result unchanged."""
+        """Wait until a failed call is recorded. If that fails, the error is logged, and the result stays the same."""
         if self._parts.recorder is None or self._closed:
             return
         try:
             await self._parts.recorder.record_now()
-        except Exception:  # noqa: BLE001 - whatever the recorder's store raises
+        except Exception:  # noqa: BLE001 - the store of the recorder may raise anything
             audit = result.audit
-            _log.exception("The failure of %s (call %s) could not be put on record.", audit.tool, audit.call_id)
+            _log.exception("The failure of %s (call %s) could not be recorded.", audit.tool, audit.call_id)
 
     def _seal(self, inflight: InFlightCall, call: ToolCall, turn: Turn, ended: CallEnd) -> ToolResult:
         """Build the result with its audit, and notify the guards that admitted the call and every observer."""
@@ -308,17 +313,17 @@ class Pipeline:
         for observer in self._observers:
             try:
                 observer(seen, shown, turn)
-            except Exception:  # noqa: BLE001 - observers are other people's code
+            except Exception:  # noqa: BLE001 - observers may be third-party code
                 _log.exception("An observer failed on call %s of %s.", inflight.call_id, name)
         return result
 
 
 def _result_was_lost(inflight: InFlightCall) -> None:
-    """Run the callbacks that the tool registered for a lost result (`CallContext.if_unheard`), once."""
-    callbacks = inflight.ctx.if_unheard if inflight.ctx is not None else []
+    """Run the tool's callbacks for a result that cannot be delivered (`CallContext.on_undelivered`), once."""
+    callbacks = inflight.ctx.on_undelivered if inflight.ctx is not None else []
     while callbacks:
         callback = callbacks.pop(0)
         try:
             callback()
-        except Exception:  # noqa: BLE001 - tools are other people's code
-            _log.exception("A callback of call %s for its lost result failed.", inflight.call_id)
+        except Exception:  # noqa: BLE001 - tools may be third-party code
+            _log.exception("A callback of call %s for an undelivered result failed.", inflight.call_id)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from engine.contract.guard import Guard
 from engine.contract.spec import ToolSpec
 
-MOST_PLANS = 4096  # if more tools are called, the oldest plans are dropped and made again
+MOST_PLANS = 4096  # if more tools are called, the oldest plans are dropped, and made again when needed
 
 _Ended = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """The guards for calls of one tool, in order. Guards that do nothing for the tool are omitted.
+    """The guards that apply to calls of one tool, in order. Guards that do nothing for the tool are omitted.
 
     Attributes:
         spec: The tool.

@@ -1,4 +1,4 @@
-"""Failures that a built-in tool raises to refuse a call before it has done anything."""
+"""Creates the failures with which a built-in tool refuses a call before it has done anything."""
 
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 

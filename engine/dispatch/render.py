@@ -16,9 +16,8 @@ _log = logging.getLogger("knackbox.dispatch")
 DEFAULT_CAP = 16 << 10
 FOLDER = PurePosixPath(".knackbox/outputs")
 
-# Bytes reserved for the line between head and tail; the longest file name, below the limits of common file systems.
-_NOTICE_BYTES = 400
-_LONGEST_NAME = 100
+_NOTICE_BYTES = 400  # bytes reserved for the notice between the head and the tail of a shortened text
+_LONGEST_NAME = 100  # characters of a file name; less than common file systems allow
 
 LARGE_NODES = 2_000
 LARGE_CHARACTERS = 100_000
@@ -34,11 +33,11 @@ TOO_LARGE = (
 
 
 def render(returned: Any) -> tuple[Any, str | None, tuple[str, ...]]:
-    """Return output (plain JSON values), message (None for no message) and side effects.
+    """Return the output (plain JSON values), the message (or None) and the side effects of a tool's return value.
 
-    Never raises: the tool has run, and its return value must not turn that into a failure. A string is its own message;
-    anything else is shown as JSON. Dataclasses, pydantic models, dates, paths, sets and enums become plain values,
-    bytes become base64, and a value without a JSON form becomes its ``repr``.
+    This never raises: the tool has run, and its return value must not turn that into a failure. The message of a string
+    is the string itself; that of any other value is the value as JSON. Dataclasses, pydantic models, dates, paths, sets
+    and enums become plain values, bytes become base64, and a value without a JSON form becomes its ``repr``.
     """
     if isinstance(returned, Produced):
         output, shown = _plain(returned.value)
@@ -74,7 +73,7 @@ def _plain(value: Any) -> tuple[Any, str]:
 
 
 def _sound(text: str) -> str:
-    """Replace lone surrogates, which nothing downstream could encode."""
+    """Replace lone surrogates, which cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -83,10 +82,10 @@ def _sound(text: str) -> str:
 
 
 def is_large(value: Any, nodes: int = LARGE_NODES, characters: int = LARGE_CHARACTERS) -> bool:
-    """Whether plain data exceeds a total number of values or of characters of text. Stops counting at the limit.
+    """Whether plain data has more than `nodes` values, or more than `characters` characters of text.
 
-    Converting more than the default limits may take longer than a few milliseconds; checking takes less. An object that
-    is neither a container nor text counts as one value, whatever it contains.
+    Data above the default limits may take more than a few milliseconds to convert; this check takes less, because it
+    stops counting at the limit. An object that is neither a container nor text counts as one value.
     """
     if isinstance(value, str | bytes):
         return len(value) > characters

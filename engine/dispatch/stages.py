@@ -12,8 +12,9 @@ def stages(calls: Sequence[ToolCall], specs: Mapping[str, ToolSpec]) -> list[ran
     """Return the stages as ranges of positions in `calls`. Adjacent read-only or idempotent calls share a stage.
 
     Args:
-        specs: The known tools, by name and alias. A call of an unknown tool has a stage of its own, like a call that
-            may change something.
+        calls: The calls.
+        specs: The known tools, by name and alias. A call of an unknown tool has a stage to itself, like a call that may
+            change something.
     """
     made: list[range] = []
     joined = False

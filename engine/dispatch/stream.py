@@ -18,7 +18,7 @@ MOST_CHARACTERS = 1 << 20
 class EventBuffer:
     """Buffers the events of one call.
 
-    Any thread may add events. The reader must use the event loop in which the buffer was created. Never blocks:
+    Any thread may add events. The reader must use the event loop in which the buffer was created. Adding never blocks:
     when the buffer is full, the oldest events are dropped.
     """
 
@@ -49,7 +49,7 @@ class EventBuffer:
         self.stir()
 
     def take(self) -> StreamEvent | None:
-        """Return the oldest event, or a `Missed` if events were dropped before it. None if the buffer is empty."""
+        """Return the oldest event, or a `Missed` if events were dropped before it; None if the buffer is empty."""
         with self._lock:
             if self._missed:
                 missed, self._missed = self._missed, 0
@@ -89,9 +89,12 @@ class EventBuffer:
 
 
 async def stream(call: Callable[[EventBuffer], Coroutine[Any, Any, ToolResult]]) -> AsyncGenerator[CallEvent]:
-    """Yield the events of `call` in order, and its result last. `call` is passed the buffer as listener.
+    """Yield the events of a call in order, and its result last.
 
     Closing the iterator, or cancelling the task that waits for it, cancels the call and waits until its tool stops.
+
+    Args:
+        call: Starts the call. It receives the buffer for the events as its listener.
     """
     events = EventBuffer()
     running = asyncio.ensure_future(call(events))

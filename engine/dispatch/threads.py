@@ -26,9 +26,9 @@ def ignore_start() -> None:
 class WorkerThreads:
     """Runs functions in its own daemon threads, never in asyncio's default pool.
 
-    A thread whose waiter is gone (deadline, cancellation) cannot be stopped. It is counted as stuck, its slot is freed
-    at once, and it becomes available again when its function returns. Daemon threads do not keep the process alive.
-    Use each instance in one event loop.
+    If the call passes its deadline or is cancelled, its thread cannot be stopped. The thread is then counted as stuck,
+    its slot is freed at once, and it becomes available again when its function returns. Daemon threads do not keep the
+    process alive. Use each instance in one event loop.
     """
 
     def __init__(self, name: str, *, limit: int = DEFAULT_LIMIT, stuck_limit: int = DEFAULT_STUCK_LIMIT) -> None:
@@ -42,16 +42,17 @@ class WorkerThreads:
 
     @property
     def stuck(self) -> int:
-        """The number of threads that still run for a waiter that is gone."""
+        """The number of threads whose functions still run although nobody waits for them any longer."""
         return self._stuck
 
     async def run(self, work: Callable[[], T], *, entered: Callable[[], None] = ignore_start) -> T:
-        """Return the value of `work()`, run in a thread with a copy of the current context variables.
+        """Run `work()` in a thread, with a copy of the current context variables, and return its value.
 
-        Waits for a free slot. Exceptions of `work` propagate.
+        The method waits for a free slot. Exceptions of `work` propagate.
 
         Args:
-            entered: Called in the thread just before the work.
+            work: The function to run.
+            entered: Called in the thread just before `work`.
 
         Raises:
             ToolFailure: Too many threads are stuck (RETRYABLE, not started).
@@ -92,7 +93,7 @@ class WorkerThreads:
             raise
 
     def _finished(self, inbox: _Inbox, future: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
-        """Deliver the outcome and return the thread to the pool. Runs in the event loop."""
+        """Deliver the outcome and return the thread to the pool. This method runs in the event loop."""
         if self._closed:
             inbox.put(None)
         else:
@@ -122,9 +123,9 @@ class WorkerThreads:
 def _outcome_of(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     try:
         return work(), None
-    except StopIteration as error:  # a future cannot hold it: it would end the waiter's own generator
+    except StopIteration as error:  # a future cannot raise StopIteration
         return None, RuntimeError(f"StopIteration: {error.value}")
-    except BaseException as error:  # noqa: BLE001 - handed to the waiter, SystemExit included
+    except BaseException as error:  # noqa: BLE001 - passed to the caller, including SystemExit
         return None, error
 
 

@@ -1,4 +1,4 @@
-"""Validates arguments and outputs of tools against JSON Schemas. Takes linear time and never fetches remote schemas."""
+"""Validates arguments and outputs of tools against JSON Schemas, in linear time and without fetching remote schemas."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ _LINEAR = jsonschema_rs.RegexOptions(size_limit=10 << 20)
 
 
 class Validators:
-    """Validates arguments with a cache of compiled schemas, by spec object. When it is full, the oldest is evicted."""
+    """Validates arguments, with a cache of compiled schemas. When the cache is full, the oldest schema is evicted."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
@@ -39,7 +39,7 @@ class Validators:
             if validator.is_valid(instance):
                 return
             lines = explain(validator.iter_errors(instance), spec.parameters)
-        # A value without a JSON form: an object, a key that is not a string, a lone surrogate.
+        # This is raised for a value without a JSON form: an object, a key that is not a string, a lone surrogate.
         except ValueError as error:
             lines = [f"arguments: given a value that JSON cannot represent ({error}), expected plain JSON values."]
         _refuse(spec, lines)
@@ -79,7 +79,11 @@ def misfit(output: Any, schema: Mapping[str, Any]) -> str:
 
 
 def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
-    """Compile a schema. If it is invalid, a ValueError propagates."""
+    """Compile a schema.
+
+    Raises:
+        ValueError: The schema is invalid.
+    """
     return jsonschema_rs.validator_for(dict(schema), pattern_options=_LINEAR, retriever=_refuse_to_fetch)
 
 

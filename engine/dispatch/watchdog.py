@@ -1,4 +1,4 @@
-"""`StallWatchdog`: reports tools that block the event loop, with the line at which they are stuck."""
+"""`StallWatchdog`: logs which tool blocks the event loop, and the line of code at which it is stuck."""
 
 import asyncio
 import logging
@@ -14,17 +14,18 @@ _log = logging.getLogger("knackbox.dispatch")
 
 # An async tool that holds the loop this long delays every other call noticeably.
 DEFAULT_STALL_S = 1.0
-_BUSY_SHARE = 0.5  # the loop's thread was computing if its CPU time exceeds this share of the stall
+_BUSY_SHARE = 0.5  # if the CPU time of the loop's thread exceeds this share of the stall, the thread was computing
 _TICKS = 4  # checks per stall time, so that a stall is detected at most a quarter of that time late
-# Checks without a call in flight before the thread sleeps. Waking it costs a call more time than all of its stages.
+# The thread goes to sleep after this many checks without a call in flight. It does not do so at once, because waking it
+# takes more time than all stages of a call.
 _LINGERS = 40
 
 
 class StallWatchdog:
     """A thread that checks that the loop responds while calls are in flight, and sleeps otherwise.
 
-    Costs one attribute read per call. `reported` counts stalls caused by code in the loop, each logged once as a
-    warning; `starved` counts stalls with another cause.
+    It adds only one attribute read to each call. `reported` counts stalls caused by code in the loop, each of which is
+    logged once as a warning; `starved` counts stalls with another cause.
     """
 
     def __init__(self, in_flight: InFlightCalls, *, stall_s: float = DEFAULT_STALL_S) -> None:
@@ -92,7 +93,7 @@ class StallWatchdog:
         return True
 
     def _judge(self, beat: threading.Event, cpu_s: float) -> None:
-        """Report what blocks the loop, unless the machine is overloaded instead."""
+        """Report what blocks the loop, or that the machine is overloaded and nothing blocks it."""
         frame = _frame_of(self._loop_thread)
         used = self._cpu_s() - cpu_s
         computing = used >= self._stall_s * _BUSY_SHARE

@@ -14,7 +14,7 @@ def folder_of(ctx: CallContext) -> FolderWorkspace:
     """Return the workspace folder of a call.
 
     Raises:
-        ToolFailure: FATAL. The engine was opened with another kind of workspace.
+        ToolFailure: The engine was opened with another kind of workspace (FATAL).
     """
     if isinstance(ctx.workspace, FolderWorkspace):
         return ctx.workspace
@@ -25,7 +25,7 @@ def folder_of(ctx: CallContext) -> FolderWorkspace:
 
 
 def one_line(name: str) -> str:
-    """Return a path as it appears in a line of a listing: a JSON string if it could be misread, else unchanged.
+    """Return a path for use in a line of a listing: as a JSON string if it could be misread, or else unchanged.
 
     A file name may contain line ends, escape sequences and runs of spaces, which could forge lines and columns.
     """

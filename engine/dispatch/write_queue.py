@@ -1,4 +1,4 @@
-"""`WriteQueue`: a queue of entries that are written together. If writing fails, they are kept and tried again."""
+"""`WriteQueue`: a queue of entries that are written in batches. Entries that cannot be written are kept for a retry."""
 
 import logging
 import threading
@@ -49,7 +49,7 @@ class WriteQueue(Generic[T]):
         return len(self._waiting)
 
     def add(self, entry: T) -> int:
-        """Add an entry, and return how many are waiting. Blocks only if entries come faster than they are written."""
+        """Add an entry, and return how many are waiting. Blocks only if they are not written fast enough."""
         self._waiting.append(entry)
         waiting = len(self._waiting)
         if waiting > MOST_WAITING:
@@ -72,7 +72,7 @@ class WriteQueue(Generic[T]):
                         "The %s cannot be written; its rows are kept and will be written later: %s", self._store, cause
                     )
                 self.failing = True
-            except Exception:  # noqa: BLE001 - one of the entries is at fault; the others must still be written
+            except Exception:  # noqa: BLE001 - one of the entries causes the error; the others must still be written
                 self._write_each(entries)
             else:
                 self.failing = False

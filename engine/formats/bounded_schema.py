@@ -1,10 +1,9 @@
 """Limits the work of validating against a third-party JSON Schema: even a small schema can take exponential time.
 
-It counts the subschemas that a chain of values nested `CHAIN` deep can be validated against. Breadth is not counted,
-because the members of an object are separate values; the work multiplies only where several subschemas apply to the
-same value. Ordinary recursive schemas (a tree, an expression, any JSON value) pass. A schema that validates the same
-member twice is refused, because its work doubles with every level, whether it recurses through `$ref`s alone or into
-the value.
+The measure of work is the number of subschemas that a chain of values, nested `CHAIN` deep, can be validated against.
+Breadth does not count, because the members of an object are separate values; the work multiplies only where several
+subschemas apply to the same value. Ordinary recursive schemas (a tree, an expression, any JSON value) pass. A recursive
+schema that validates the same member twice is rejected, because its work doubles with every level.
 """
 
 import json
@@ -31,13 +30,13 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
 
 
 class _Unusable(Exception):
-    """The schema must not be used; the message is one line."""
+    """The schema must not be used. The message says why, in one line."""
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
-    """Return why the schema must not be used, as the end of a sentence ("it is ..."); "" if it may be.
+    """Return why the schema must not be used, in the form of "it is not JSON"; "" if there is no problem.
 
-    Does not check whether the schema compiles. References must be JSON pointers within the schema.
+    References must be JSON pointers within the schema. Whether the schema compiles is not checked.
     """
     if problem := size_problem(schema):
         return problem
@@ -49,7 +48,7 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
 
 
 def size_problem(schema: Mapping[str, Any]) -> str:
-    """Return a problem of the depth or size of the schema, like `schema_problem`."""
+    """Return why the schema is too deep or too large, in the form of `schema_problem`; "" if it is neither."""
     if too_deep(schema, MOST_DEPTH):
         return f"it is nested deeper than {MOST_DEPTH} levels"
     try:
@@ -65,8 +64,8 @@ class _Inside:
 
     Attributes:
         everywhere: Counts that apply to every value.
-        at: Counts to add for the value with this name or index; negative for subschemas of `everywhere` that do not
-            apply to that value (`additionalProperties` excludes the names of `properties`).
+        at: Counts to add for the value with this name or index. They are negative for subschemas in `everywhere` that
+            do not apply to that value (`additionalProperties` excludes the names of `properties`).
     """
 
     everywhere: Counter[int] = field(default_factory=Counter)
@@ -88,7 +87,7 @@ class _Inside:
 
 @dataclass(slots=True)
 class _Place:
-    """Counts how many subschemas apply to one value, and which of them apply to the values inside it."""
+    """The number of subschemas that apply to one value, and the subschemas that apply to the values inside it."""
 
     count: int = 1
     members: _Inside = field(default_factory=_Inside)
@@ -102,7 +101,7 @@ class _Work:
         self._root = schema
         old = str(schema.get("$schema", ""))[:100]
         self._ids = ("$id", "id") if "draft-04" in old or "draft-03" in old else ("$id",)
-        self._places: dict[int, _Place | None] = {}  # None: still being counted
+        self._places: dict[int, _Place | None] = {}  # None while it is being counted
         self._heads: dict[int, Mapping[str, Any]] = {}  # subschemas that apply to nested values, by id()
         self._left = _MOST_STEPS
 
@@ -141,14 +140,14 @@ class _Work:
         if id(schema) in self._places:
             known = self._places[id(schema)]
             if known is None:
-                raise _Unusable("a $ref in it refers to itself without descending into the value")
+                raise _Unusable("one of its $refs leads back to itself without descending into the value")
             return known
         if levels == 0:
             raise _Unusable(f"its $refs are followed deeper than {MOST_DEPTH} levels for one value")
         self._refuse_elsewhere(schema)
         self._places[id(schema)] = None
         place = self._own(schema)
-        # To find out which members were evaluated, a validator visits the same subschemas once more.
+        # To find out which members were evaluated, a validator visits the same subschemas a second time.
         times = 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         for each in self._same_value(schema):
             inner = self._place(each, levels - 1)

@@ -1,7 +1,7 @@
 """Converts `ToolSpec`s to function declarations of the Gemini API.
 
-Source: https://ai.google.dev/api/caching#FunctionDeclaration. The arguments are described by JSON Schema, of which
-Gemini supports a subset. Gemini's older schema format in `parameters` supports less.
+Source: https://ai.google.dev/api/caching#FunctionDeclaration. The arguments are described in the subset of JSON Schema
+that Gemini supports, which is larger than Gemini's older schema format in `parameters`.
 """
 
 from collections.abc import Iterable

@@ -12,7 +12,7 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
 
-META = "knackbox/"  # prefix of our keys in `_meta`, required by the protocol
+META = "knackbox/"  # the protocol requires a prefix for keys in `_meta`
 WRAPPED = "result"  # the key under which an output that is not an object is wrapped, as in FastMCP
 
 
@@ -38,11 +38,11 @@ def tools_to_mcp_format(tools: Iterable[ToolSpec]) -> list[Tool]:
 
 
 def result_to_mcp_format(result: ToolResult, returns: Mapping[str, Any] | None = None) -> CallToolResult:
-    """Convert a result: the text for the model, the structured value, and failure details in `_meta`.
+    """Convert a result to its text for the model, its structured value, and details of a failure in `_meta`.
 
-    `structured_content` is a JSON object in every version of the protocol. If the tool's output schema (`returns`) does
-    not describe objects, the value is wrapped. Without an output schema, a value that is not an object appears only in
-    the text.
+    The protocol requires `structured_content` to be a JSON object. If the tool's output schema (`returns`) does not
+    describe objects, the value is therefore wrapped in one. Without an output schema, a value that is not an object
+    appears only in the text.
     """
     output = result.output
     if result.success and returns is not None and not _describes_objects(returns, returns):
@@ -75,7 +75,7 @@ def _output_schema(returns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describes_objects(schema: Any, whole: Mapping[str, Any], levels: int = 20) -> bool:
-    """Whether only objects can match the schema, as far as its type, references and unions show."""
+    """Whether the schema can only match objects, judging by its type, references and unions."""
     if not isinstance(schema, Mapping) or levels == 0:
         return False
     if "type" in schema:

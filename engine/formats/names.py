@@ -1,7 +1,7 @@
 """Converts tool names to names that providers allow, and back: `weather.today` becomes `weather__today`.
 
-OpenAI and Anthropic allow letters, digits, ``_`` and ``-``, at most 64; Gemini requires a letter or ``_`` first. One
-form for all of them keeps a conversation valid when its model changes. Sources: the `name` fields of
+OpenAI and Anthropic allow letters, digits, ``_`` and ``-``, at most 64; Gemini requires a letter or ``_`` first. The
+names fit all providers, so that a conversation stays valid when its model is exchanged. Sources: the `name` fields of
 https://platform.openai.com/docs/api-reference/chat/create, https://docs.anthropic.com/en/api/messages and
 https://ai.google.dev/api/caching#FunctionDeclaration.
 """
@@ -15,7 +15,7 @@ LONGEST = 64
 
 _TAKEN_AS_IT_IS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
-_DIGEST = 8  # hexadecimal digits, enough to distinguish the tools of one list
+_DIGEST = 8  # hexadecimal digits; enough to distinguish the tools of one list
 
 
 class ProviderNames:
@@ -36,11 +36,11 @@ class ProviderNames:
         self._back = {form: name for name, form in self._there.items()}
 
     def to_provider(self, name: str) -> str:
-        """Return the provider's name. No digest is added to names that are not in the list, as in older histories."""
+        """Return the provider's form of a tool's name. A name that is not in the list never gets a digest."""
         return self._there.get(name) or _form(name)[:LONGEST]
 
     def from_provider(self, called: str) -> str:
-        """Return the tool's name. An unknown name is returned unchanged, for the pipeline to refuse."""
+        """Return the tool's name. An unknown name is returned unchanged; the pipeline will reject the call."""
         return self._back.get(called, called)
 
 

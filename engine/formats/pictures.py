@@ -1,4 +1,4 @@
-"""Detects the real type of pictures and PDFs from signatures and headers."""
+"""Checks the type of pictures and PDFs by their signatures, and reads the size of pictures from their headers."""
 
 import struct
 
@@ -10,8 +10,7 @@ _SIGNATURES = {
     "application/pdf": b"%PDF-",
 }
 BINARY = frozenset(_SIGNATURES)
-# JPEG markers whose segment contains the picture's size: SOF0 to SOF15, without DHT, JPG and DAC. ITU-T T.81, table
-# B.1.
+# JPEG markers of segments with the picture's size: SOF0 to SOF15, except DHT, JPG and DAC (ITU-T T.81, table B.1).
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _START_OF_SCAN = 0xDA
 
@@ -22,7 +21,7 @@ def is_really(data: bytes, media_type: str) -> bool:
 
 
 def size_of(data: bytes, media_type: str) -> tuple[int, int] | None:
-    """Return width and height from the header, or None."""
+    """Return width and height in pixels, from the header; None if it does not state them."""
     try:
         if media_type == "image/png":
             return struct.unpack_from(">II", data, 16)
@@ -39,7 +38,7 @@ def _jpeg(data: bytes) -> tuple[int, int] | None:
     at = 2
     while True:
         fill, marker, length = struct.unpack_from(">BBH", data, at)
-        if fill != 0xFF or marker == _START_OF_SCAN:  # noqa: PLR2004 -- what every marker begins with
+        if fill != 0xFF or marker == _START_OF_SCAN:  # noqa: PLR2004 -- every marker begins with this byte
             return None
         if marker in _FRAMES:
             height, width = struct.unpack_from(">HH", data, at + 5)

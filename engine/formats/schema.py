@@ -1,8 +1,7 @@
 """Converts a tool's JSON Schema to a provider's dialect.
 
-The result is never stricter than the original; descriptions mention the dropped keywords.
-
-The pipeline validates every call against the full schema, so the provider's dialect only has to help the model.
+Keywords that the dialect lacks are moved into the descriptions, so the result is never stricter than the original. This
+suffices, because the converted schema only guides the model: the pipeline validates every call against the original.
 """
 
 import json
@@ -16,7 +15,7 @@ Schema = dict[str, Any]
 # OpenAI and Anthropic do not allow these keywords at the root of the arguments.
 NOT_AT_THE_ROOT = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"})
 
-# What Gemini documents for `parametersJsonSchema`: https://ai.google.dev/api/caching#FunctionDeclaration
+# The keywords that Gemini documents for `parametersJsonSchema`: https://ai.google.dev/api/caching#FunctionDeclaration
 GEMINI = frozenset(
     {
         *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "anyOf", "oneOf"),
@@ -63,7 +62,7 @@ def narrowed(schema: Any, keywords: frozenset[str]) -> Schema:
     match.
     """
     if not isinstance(schema, Mapping):
-        return {}  # true, or false, which cannot be expressed here
+        return {}  # `true`; or `false`, which has no equivalent in the dialect
     source = dict(schema)
     if "const" in source:
         source.setdefault("enum", [source.pop("const")])

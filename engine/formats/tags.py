@@ -1,4 +1,4 @@
-"""Response tags: lines of a model's answer, ``PREFIX: arguments``, that call a tool (TAG-1, TAG-2).
+"""Response tags: lines of the form ``PREFIX: arguments`` in a model's answer that call a tool (TAG-1, TAG-2).
 
 Patterns are matched by RE2 in linear time, so no pattern can hang the parser.
 """
@@ -15,7 +15,7 @@ from engine.contract.spec import ToolSpec
 
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,63}\Z")
 _LONGEST_LINE = 64 << 10  # characters; a longer line is plain text
-_MEMORY = 1 << 20  # bytes RE2 may use for one pattern
+_MEMORY = 1 << 20  # bytes that RE2 may use for one pattern
 _SCALARS: Mapping[str, tuple[type, ...]] = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
 
 
@@ -25,7 +25,7 @@ class TagError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TaggedCall:
-    """A call made by one line.
+    """A call that one line of an answer makes.
 
     Attributes:
         raw_arg: The text after the prefix.
@@ -40,7 +40,7 @@ class TaggedCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """A parsed answer.
+    """The calls in a model's answer, and the text without them.
 
     Attributes:
         calls: The calls, in the order of their lines.
@@ -60,7 +60,7 @@ class _TagEntry:
 
 
 class TagRegistry:
-    """The tools that have a response tag, by prefix. Tools without a tag are ignored.
+    """Finds the tool for a line of an answer by its prefix. Tools without a tag are ignored.
 
     Raises:
         TagError: A tag is invalid.
@@ -76,7 +76,7 @@ class TagRegistry:
         return len(self._entries)
 
     def prompt_block(self) -> str:
-        """Return the description of the tagged tools for a model; "" if there are none."""
+        """Return the text that tells a model how to use the tagged tools; "" if there are none."""
         if not self._entries:
             return ""
         lines = ["To use one of these, write a line of this form, with nothing else on it:"]
@@ -140,7 +140,7 @@ def parse_response(text: str, registry: TagRegistry) -> ParsedResponse:
 
 def _compiled(tool: str, pattern: str) -> Any:
     options = re2.Options()
-    options.log_errors = False  # raised as exceptions instead
+    options.log_errors = False  # they are raised as exceptions instead
     options.max_mem = _MEMORY
     try:
         return re2.compile(pattern, options)

@@ -1,6 +1,6 @@
-"""Parses ``<tool_call>{"name": …, "args": …}</tool_call>``, as written by models that lack native tool calls.
+"""Parses ``<tool_call>{"name": …, "args": …}</tool_call>``, which models without native tool calls write.
 
-Invalid calls are kept and answered, so that the model can correct them; nothing is guessed or dropped.
+Invalid calls are neither guessed at nor dropped. They are answered with an error, so that the model can correct them.
 """
 
 import json
@@ -31,11 +31,11 @@ class TextCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """A parsed text.
+    """The calls in a model's text, and the text without them.
 
     Attributes:
-        calls: In order, including invalid ones.
-        display: The text without them.
+        calls: The calls in order, including invalid ones.
+        display: The text without the calls.
     """
 
     calls: tuple[TextCall, ...]
@@ -57,13 +57,13 @@ def parse_tool_calls(text: str) -> ParsedText:
 
 
 def answer_to(call: TextCall) -> str:
-    """Return the answer to an invalid call."""
+    """Return the error message with which the model is answered after an invalid call."""
     given = call.text if len(call.text) <= _SHOWN else f"{call.text[:_SHOWN]}…"
     return f"This tool call is invalid, and nothing was run: {call.problem}. Given: {given}\nWrite it as: {RIGHT_FORM}"
 
 
 def _one(text: str, begin: int) -> tuple[TextCall, int]:
-    """Parse the call at `begin`. Return it and the position after it. End tags in JSON strings are ignored."""
+    """Parse the call at `begin`, and return it with the position after it. End tags in JSON strings are ignored."""
     body = text[begin:]
     lead = len(body) - len(body.lstrip())
     try:

@@ -1,4 +1,4 @@
-"""Reads YAML into pydantic models. Every error names the file, line and column of the fault."""
+"""Reads YAML into pydantic models. Every error message says at which file, line and column the problem is."""
 
 import difflib
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from engine.contract.failure import ConfigError
 
 # Files edited by people are a few kilobytes; this limits the cost of any other file.
 _MOST_BYTES = 1 << 20
-_MOST_ERRORS = 50  # errors of one document that are considered; the topmost one is reported
+_MOST_ERRORS = 50  # errors of one document that are considered; the one nearest to the top is reported
 _LONGEST_VALUE = 60  # characters of a wrong value that an error quotes
 
 # Exceptions that ruamel raises instead of its own errors, for example for an impossible date.
@@ -56,7 +56,7 @@ class InvalidYaml(Exception):
 
 
 class YamlModel(BaseModel):
-    """The base of models of files that people edit: strict, and unknown fields are errors that list the known ones."""
+    """The base class of models for files that people edit. Validation is strict, and rejects unknown fields."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -97,10 +97,15 @@ class YamlDocument(Generic[Content]):
         return _at(self.root, loc, self.where, self.first_line, key=key)
 
     def refuse(self, problem: str, *loc: int | str, key: bool = False) -> NoReturn:
-        """Report a problem with a value.
+        """Report a problem with a value by raising an exception.
+
+        Args:
+            problem: What is wrong, without a full stop.
+            loc: The keys and indexes that lead to the value.
+            key: Whether the problem is with the value's key.
 
         Raises:
-            ConfigError: Always.
+            ConfigError: Always. The message begins with the position of the value.
         """
         raise ConfigError(f"{self.at(*loc, key=key)}: {_one_line(problem)}.")
 
@@ -174,7 +179,7 @@ def _load(text: str, where: str, first_line: int, *, aliases: bool) -> tuple[Nod
     except RecursionError:
         raise InvalidYaml(start, "not valid YAML: it is nested too deeply") from None
     except (YAMLError, *_UNREPORTED) as error:
-        raise InvalidYaml(start, f"YAML that cannot be used here: {_one_line(error)}") from None
+        raise InvalidYaml(start, f"this YAML cannot be used here: {_one_line(error)}") from None
 
 
 def _topmost(error: ValidationError, root: Node | None, where: str, first_line: int) -> InvalidYaml:

@@ -1,4 +1,4 @@
-"""`Access`: decides whether a user, through an agent, may call a tool (ACCESS-1, ACCESS-2, ACCESS-5)."""
+"""`Access`: decides whether a tool may be called by an agent for a user (ACCESS-1, ACCESS-2, ACCESS-5)."""
 
 from collections.abc import Mapping
 
@@ -15,9 +15,8 @@ _HIGHEST = _LEVELS["owner"]  # the rank of a required level that is unknown
 _SAFETY: Mapping[str, int] = {"LOW": 0, "MEDIUM": 1, "HIGH": 2}
 _BANDS: Mapping[str, int] = {"GREEN": 2, "AMBER": 1, "RED": 0}  # the highest safety class that each band permits
 
-DISCOVERY_TOOLS = frozenset(
-    {"search_tools", "describe_tool", "execute_tool"}
-)  # names of static tools, which no acquired tool can take
+# These are names of static tools, so no acquired tool can have them.
+DISCOVERY_TOOLS = frozenset({"search_tools", "describe_tool", "execute_tool"})
 
 
 def user_rank(level: str) -> int:
@@ -31,7 +30,7 @@ def tighter(one: Band, other: Band) -> Band:
 
 
 def no_module(name: str, turn: Turn) -> str:
-    """Return why the tool's module is not available to the persona (ACCESS-2); "" if it is."""
+    """Return why the tool's module is not available to the persona (ACCESS-2); "" if the module is available."""
     if turn.modules is None:
         return ""
     module, dot, _ = name.partition(".")
@@ -44,7 +43,7 @@ def denial(name: str, reason: str) -> str:
 
 
 def why_not(spec: ToolSpec, turn: Turn) -> str:
-    """Return why the tool may not be called in this turn, or "". Modules are checked first (ACCESS-2)."""
+    """Return why the tool may not be called in this turn; "" if it may. Modules are checked first (ACCESS-2)."""
     if turn.modules is not None and (missing := no_module(spec.name, turn)):
         return missing
     if turn.allowed is not None and not turn.allowed.permits(spec) and not _finds_others(spec, turn):
@@ -62,12 +61,12 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
 
 
 def _finds_others(spec: ToolSpec, turn: Turn) -> bool:
-    """Whether this tool belongs to the turn's tool search flow, whose tools show and run only allowed tools."""
+    """Whether this tool is part of the turn's tool search flow. It needs no check, since it only runs allowed tools."""
     return turn.use_tool_search_flow and spec.name in DISCOVERY_TOOLS
 
 
 class Access(Guard):
-    """Denies calls for which `why_not` gives a reason. Tool lists use it as well, so they omit denied tools."""
+    """A guard that denies the calls for which `why_not` gives a reason. Tool lists omit the same tools."""
 
     def admit(self, request: GuardRequest) -> None:
         """Check a call.

@@ -1,4 +1,4 @@
-"""`AllowLists`: named sets of tools, shipped or defined by the operator, each resolved to an `Allowed` (ACCESS-3)."""
+"""`AllowLists`: named sets of tools, shipped with Knackbox or defined by the operator (ACCESS-3)."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -18,10 +18,10 @@ _Asked = tuple[str, bool, bool]
 
 
 class AllowLists:
-    """The last valid allow-lists.
+    """Reads the allow-lists, and resolves a list to an `Allowed`.
 
-    The operator's file is checked (one `stat`) whenever a list is requested, so edits apply from the next turn on. An
-    invalid edit keeps the previous lists; `problem` then says why, and a warning is logged once.
+    The operator's file is checked for changes (one `stat`) whenever a list is requested, so edits apply from the next
+    turn on. If an edit is invalid, the previous lists stay in use, `problem` says why, and a warning is logged once.
     """
 
     def __init__(self, own: Path, specs: Callable[[], Specs], *, strict: bool = True, required: str = "") -> None:
@@ -30,8 +30,8 @@ class AllowLists:
         Args:
             own: The operator's file. Adds to the shipped lists, and replaces those of the same name. May be missing.
             specs: Returns the static tools by primary name; called each time the file is read.
-            strict: Treat an unknown tool in the operator's file as an error. Otherwise, and in shipped lists, it is
-                logged, since not every pack may be installed.
+            strict: Whether an unknown tool in the operator's file is an error. Otherwise, and in shipped lists, it is
+                only logged, since not every pack may be installed.
             required: The name of a list that must always exist.
 
         Raises:
@@ -62,11 +62,11 @@ class AllowLists:
         return lists
 
     def resolve_allow_list(self, name: str, *, local_mode: bool = False, embedding_ok: bool = True) -> Allowed:
-        """Return what a list permits, for `Turn.allowed`. It is the same object until something changes.
+        """Return what a list permits, for `Turn.allowed`. The same object is returned until a list changes.
 
         Args:
             name: The list.
-            local_mode: Exclude tools that send data to external services.
+            local_mode: Whether tools that send data to external services are excluded.
             embedding_ok: Whether embeddings may be used.
 
         Raises:
@@ -88,7 +88,11 @@ class AllowLists:
         return frozenset(name for name, spec in self._specs().items() if every or spec.category in wanted)
 
     def _read(self) -> Mapping[str, AllowList]:
-        """Load both files, or neither. A ConfigError propagates."""
+        """Load the shipped file and the operator's file.
+
+        Raises:
+            ConfigError: The operator's file is invalid.
+        """
         stamp, specs = self._look(), self._specs()
         lists = read_allow_lists(SHIPPED, specs, unknown=_missing)
         if stamp is not None:

@@ -1,4 +1,4 @@
-"""Reads and validates allow-list files. Errors name file, line and column. See allow_lists.yaml for the format."""
+"""Reads and validates allow-list files, whose format allow_lists.yaml describes. Errors name file, line and column."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ Unknown = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """One list as written.
+    """An allow-list as it is written in a file.
 
     Attributes:
-        include: Names of other lists, each with its position in the file, for errors.
+        include: Names of the lists that it includes, each with its position in the file, for error messages.
     """
 
     name: str
@@ -72,13 +72,13 @@ class _AllowListsFile(YamlModel):
 
 
 def read_allow_lists(path: Path, specs: Specs, *, unknown: Unknown | None = None) -> dict[str, AllowList]:
-    """Read the lists of a file, by name. Includes are not followed: they may name lists of other files.
+    """Read the lists of a file, by name. Includes are not resolved, because they may name lists of another file.
 
     Args:
         path: The file.
         specs: The static tools, by primary name.
-        unknown: If given, an unknown tool, category or effect that the file does not declare optional is reported here
-            instead of refused, and stays in the list.
+        unknown: Called for each unknown tool, category or effect that the file does not declare optional. The name then
+            stays in the list. Without this function, such a name is an error.
 
     Raises:
         ConfigError: The file is unreadable or not YAML, a field is wrong or duplicate, or a name is unknown.
@@ -131,7 +131,7 @@ class _AllowListReader:
         )
 
     def _of_known(self, kind: str, names: tuple[str, ...], *at: str) -> frozenset[str]:
-        """Return the names of a field. All must be known, because a misspelled one could fail to forbid a tool."""
+        """Return the names in a field. They must be known: a misspelled name might fail to forbid a tool."""
         known = self._known[kind]
         for index, name in enumerate(names):
             if name not in known:

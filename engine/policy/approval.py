@@ -16,7 +16,8 @@ from engine.contract.spec import ToolSpec
 
 EXPIRES_S = 300.0
 
-# off: never ask. confirmation: ask for tools with `requires_confirmation`. destructive: also for destructive tools.
+# "off": never ask. "confirmation": ask for tools with `requires_confirmation`. "destructive": also ask for destructive
+# tools.
 ApprovalMode = Literal["off", "confirmation", "destructive"]
 
 
@@ -61,19 +62,21 @@ class ApprovalAnswer:
 
 
 class Approver(Protocol):
-    """Asks a person: at a terminal, over MCP, over HTTP."""
+    """Asks a person for approval, for example at a terminal, over MCP or over HTTP."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
 
 class ApprovalGuard(Guard):
-    """Asks for approval. It is the last guard, so that nothing comes between approval and run."""
+    """A guard that asks for approval. It is the last guard, so that nothing comes between the approval and the call."""
 
     def __init__(self, approver: Approver | None, mode: ApprovalMode, *, expires_s: float = EXPIRES_S) -> None:
         """Create the guard.
 
         Args:
-            approver: None if nobody can be asked; then calls that need approval are refused.
+            approver: Asks the person. None if nobody can be asked; then calls that need approval are refused.
+            mode: Which calls need approval.
+            expires_s: Seconds for which a request can be answered.
         """
         self._approver = approver
         self._mode = mode
@@ -100,9 +103,9 @@ class ApprovalGuard(Guard):
         await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
 
     async def confirm(self, spec: ToolSpec, arguments: Mapping[str, Any], *, call_id: str, user: str) -> str:
-        """Ask once for approval of these arguments, whatever the mode, and return the name of the approver.
+        """Ask for approval of these arguments, in every mode, and return the name of the approver.
 
-        For tools that find out what they are about to do only once they are running.
+        This is for tools that only know exactly what they are about to do when they are already running.
 
         Raises:
             ToolFailure: These exact arguments were not approved (FATAL).

@@ -15,8 +15,8 @@ class FormField:
 
     Attributes:
         name: The key of its answer.
-        title: What is asked.
-        hint: How the answer is written.
+        title: The question.
+        hint: How to write the answer.
     """
 
     name: str
@@ -26,10 +26,10 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form.
+    """Questions for a person, to be shown together.
 
     Attributes:
-        message: What it is about and why.
+        message: What the questions are about, and why they are asked.
     """
 
     message: str
@@ -45,21 +45,21 @@ class FormFiller(Protocol):
 
 
 class PersonForms:
-    """The forms of one engine."""
+    """Asks people to fill in the forms of one engine."""
 
     def __init__(self, filler: FormFiller | None = None) -> None:
-        """Create it.
+        """Create the object.
 
         Args:
-            filler: None if nobody can be asked; then no form is answered.
+            filler: Shows a form to a person. None if nobody can be asked; then no form is answered.
         """
         self._filler = filler
 
     async def fill(self, form: Form, within_s: float) -> dict[str, str]:
         """Return the answers that are not empty, by the names of the fields.
 
-        There are none if the person declined, did not answer in time or cannot be asked: a form only offers a person to
-        help, so its absence is no failure.
+        There are none if the person declined, did not answer in time or cannot be asked. That is not a failure, because
+        answering a form is always optional.
         """
         if self._filler is None:
             return {}
@@ -68,7 +68,7 @@ class PersonForms:
                 found = await self._filler.fill(form) or {}
         except TimeoutError:
             return {}
-        except Exception:  # noqa: BLE001 -- a client may fail in any way, and the caller goes on without answers
+        except Exception:  # noqa: BLE001 -- a client may fail in any way, and the caller continues without answers
             _log.warning("A form could not be shown to a person.", exc_info=True)
             return {}
         names = {field.name for field in form.fields}

@@ -1,7 +1,7 @@
-"""`Gate`: asks an evaluation whether a call is good enough to run (ACCESS-7).
+"""`Gate`: asks an evaluation function whether a call is good enough to run (ACCESS-7).
 
-It protects quality, not safety. If it fails or is slow, the call runs and a warning is logged, so that a broken gate
-does not take the product down. Set `deny` for the opposite.
+The gate protects quality, not safety. By default, if it fails or is too slow, the call runs and a warning is logged, so
+that a broken gate does not stop all work. With `deny`, such a call is refused.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _log = logging.getLogger("knackbox.policy")
 
 WAIT_S = 2.0
 OnGateFailure = Literal["allow", "deny"]
-ToolDef = ToolSpec  # the name that gates written for other hosts use
+ToolDef = ToolSpec  # gates that were written for other hosts use this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,10 @@ class GateDecision:
 
 @dataclass(frozen=True, slots=True)
 class GateContext(ToolContext):
-    """The call as the gate sees it: the fields of a `ToolContext`, always filled in, and the call itself.
+    """The context of a call as the gate receives it: the fields of a `ToolContext`, all filled in, and the arguments.
 
-    raw_arg: if the call has no tag, its only argument if that is a string, else all arguments as JSON.
+    If the call was not made with a tag, `raw_arg` is its only argument, if that is a string, or else all arguments as
+    JSON.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class EvalGate(Protocol):
 
 
 class GateRefused(ToolFailure):
-    """The gate refused, or failed while `deny` is set. The text is also the result's message."""
+    """The gate refused the call, or failed while `deny` is set. The result's message is the same text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, reason="gate_refused", may_have_started=False, end=REFUSED)
@@ -87,7 +88,7 @@ def _as_text(arguments: Mapping[str, Any]) -> str:
 
 
 class Gate(Guard):
-    """Asks an `EvalGate` about each call."""
+    """A guard that asks an `EvalGate` about each call."""
 
     def __init__(self, gate: EvalGate, *, on_gate_failure: OnGateFailure = "allow", wait_s: float = WAIT_S) -> None:
         self._gate = gate
@@ -98,7 +99,7 @@ class Gate(Guard):
         return spec.requires_gate
 
     async def admit(self, request: GuardRequest) -> None:
-        """Ask the gate.
+        """Ask the gate whether the call may run.
 
         Raises:
             ToolFailure: The gate refused (DIAGNOSTIC, with the gate's reason).

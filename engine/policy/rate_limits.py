@@ -1,7 +1,7 @@
 """`RateLimits`: enforces cool-downs and daily limits for each user and tool (ACCESS-6).
 
 Uses are stored in the records, so they survive restarts and are shared by all processes on one home. A call counts once
-it is admitted, whatever its result.
+it is admitted, even if it fails.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ RATE_LIMITED = "rate_limited"  # the failure's `reason`
 
 
 class ToolRateLimited(ToolFailure):
-    """A call that came too early.
+    """A rate limit refuses the call for now.
 
     Attributes:
         retry_after: Seconds until the next call is admitted.
@@ -52,7 +52,7 @@ class ToolRateLimited(ToolFailure):
 
 
 class RateLimits(Guard):
-    """The guard. It costs nothing for tools without limits."""
+    """A guard that enforces the rate limits. It costs nothing for tools without limits."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
@@ -63,18 +63,18 @@ class RateLimits(Guard):
         return bool(spec.cooldown_seconds or spec.daily_limit)
 
     def admit(self, request: GuardRequest) -> Awaitable[None]:
-        """Count the call.
+        """Count the call when the returned awaitable is awaited.
 
         Raises:
-            ToolRateLimited: When awaited: the call comes too early.
+            ToolRateLimited: A limit refuses the call. Awaiting the result raises it.
         """
         return asyncio.to_thread(self.take, request.turn.user, request.spec)
 
     def take(self, user: str, spec: ToolSpec) -> None:
-        """Count one call of this user, in one transaction. Blocks.
+        """Count one call of this user, in one transaction. This method blocks.
 
         Raises:
-            ToolRateLimited: The call comes too early.
+            ToolRateLimited: A limit refuses the call.
         """
         now = self._clock.now().astimezone(UTC)
         today = now.date().isoformat()
@@ -95,7 +95,7 @@ class RateLimits(Guard):
 
 
 def refused_by_limits(result: ToolResult) -> ToolRateLimited | None:
-    """Return the failure with which the limits refused the call; None if they did not refuse it."""
+    """Return the error with which the limits refused the call; None if they did not refuse it."""
     failure = result.failure
     if failure is None or failure.reason != RATE_LIMITED or result.audit.end != REFUSED:
         return None
@@ -113,7 +113,7 @@ def _until_midnight(now: datetime) -> float:
 
 
 def _duration(seconds: float) -> str:
-    """Format a wait, rounded up, so that a caller who waits that long is not too early."""
+    """Format a number of seconds, rounded up, so that a caller who waits that long is not refused again."""
     whole = math.ceil(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     if hours:

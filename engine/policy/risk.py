@@ -1,6 +1,6 @@
-"""Records how dangerous a call may be: its risk in the audit (ACCESS-9), its annotations in the log (ACCESS-10).
+"""Records how dangerous a call may be: its risk in the audit (ACCESS-9) and its annotations in the log (ACCESS-10).
 
-Nothing here refuses a call.
+Nothing in this module refuses a call.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ _log = logging.getLogger("knackbox.annotations")
 
 Risk = Literal["LOW", "MEDIUM", "HIGH"]
 
-# `ToolSpec.meta` key: argument -> value -> risk of a call with it, such as {"action": {"delete": "HIGH"}}.
+# Key in `ToolSpec.meta`: the risk of certain values of arguments, such as {"action": {"delete": "HIGH"}}.
 RISK_ARGUMENTS = "risk_arguments"
 
 _ORDER: tuple[Risk, ...] = ("LOW", "MEDIUM", "HIGH")
@@ -30,7 +30,7 @@ _EFFECTS: Mapping[str, Risk] = {
 
 
 def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
-    """Return the highest risk given by the tool's safety class, annotations and effects, and by the arguments."""
+    """Return the highest of the risks indicated by the tool's safety class, annotations, effects and the arguments."""
     hints = spec.annotations
     found = [spec.safety_class if spec.safety_class in _ORDER else "HIGH"]
     if hints.requires_confirmation:
@@ -48,15 +48,15 @@ def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
 
 
 class AnnotationLog(Guard):
-    """A guard that logs the annotations of each call, unless the turn disables it, and admits every call.
+    """A guard that admits every call, and logs its annotations unless the turn disables that.
 
-    Does nothing unless the logger is enabled for INFO.
+    Nothing is logged unless the logger is enabled for INFO.
     """
 
     def admit(self, request: GuardRequest) -> None:
         """Log one line for the call."""
         if request.turn.log_tool_annotations and _log.isEnabledFor(logging.INFO):
-            with contextlib.suppress(Exception):  # handlers are foreign code and must not make a call fail
+            with contextlib.suppress(Exception):  # log handlers may be third-party code; they must not make a call fail
                 _note(request)
 
 

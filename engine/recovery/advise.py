@@ -1,4 +1,4 @@
-"""Builds the text that a model reads when a call failed: what happened, and what to do next."""
+"""Writes the text that a model reads when a call has failed: what happened, and what to do next."""
 
 from engine.contract.failure import Failure, FailureClass
 
@@ -23,9 +23,9 @@ def advise(
     """Return what happened and what to do next for one classified failure.
 
     Args:
-        held_back: A retry might have helped, but was not made because the first attempt may have taken effect.
-        replan: Whether `replan` can be called.
-        instead: Alternatives are listed after this text.
+        held_back: Whether a retry might have helped, but was not made because the first attempt may have taken effect.
+        replan: Whether the model can call the tool `replan`.
+        instead: Whether a list of alternatives follows this text.
     """
     what = _what(tool, error, failure, timeout_s)
     match failure.failure_class:
@@ -44,15 +44,15 @@ def advise(
 
 
 def without_fatal_advice(text: str) -> str:
-    """Return a failure's text without the advice for FATAL failures, for callers that add it once for several calls."""
+    """Remove the advice for FATAL failures from a text, for callers that give it once for several calls."""
     return "\n".join(line for line in text.split("\n") if not line.startswith(_NO_REPEAT))
 
 
 def _fatal_advice(tool: str, *, replan: bool, instead: bool) -> str:
     """Return the advice for a FATAL failure.
 
-    A denial must not be worked around. If something is merely missing, an alternative may be suggested, and then the
-    advice must not discourage its use.
+    A denial must not be worked around. But if something is merely missing, an alternative may be suggested, and the
+    advice must then not discourage the model from using it.
     """
     if instead:
         return f"{_NO_REPEAT}."
@@ -61,7 +61,7 @@ def _fatal_advice(tool: str, *, replan: bool, instead: bool) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error's own text if it was written for readers, or else its type and text."""
+    """Return the text of an error. Unless it was written for readers, it is preceded by the error's type."""
     text = str(error).strip()
     if isinstance(error, BaseExceptionGroup):
         inner = "; ".join(text_of(each) for each in error.exceptions[:5])

@@ -1,4 +1,4 @@
-"""`Breakers`: circuit breakers. A tool whose service is down is blocked for a while, then tried with one call."""
+"""`Breakers`: circuit breakers. A tool whose service is down is blocked for a while, and then tried with one call."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ class _Circuit:
 
 
 class Breakers(Guard):
-    """A guard with one circuit per tool: closed (calls pass), open (calls are refused), half-open (one call decides).
+    """A guard with one circuit per tool: closed (calls pass), open (calls are refused), half-open (one trial call).
 
     The pattern is Michael Nygard's ("Release It!", 2007).
     """
@@ -45,7 +45,7 @@ class Breakers(Guard):
         """Refuse the call while the circuit is open.
 
         Raises:
-            ToolFailure: The circuit is open (RETRYABLE, with the time that is left).
+            ToolFailure: The circuit is open (RETRYABLE, with the time until it half-opens).
         """
         circuit = self._circuits.get(request.spec.name)
         if circuit is None or circuit.until is None:
@@ -76,7 +76,7 @@ class Breakers(Guard):
                 return
             circuit = self._circuits[name] = _Circuit()
         if probed:
-            circuit.probe = ""  # a probe that was cancelled or failed otherwise is inconclusive: the next call decides
+            circuit.probe = ""  # the trial call was cancelled or failed for another reason, so the next call decides
         if not down:
             return
         circuit.failures += 1

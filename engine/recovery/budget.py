@@ -1,4 +1,4 @@
-"""`RetryBudget`: limits the retries of an engine, so that a dead service is not flooded with them."""
+"""`RetryBudget`: limits the number of retries of an engine, so that a service in trouble is not flooded with them."""
 
 from dataclasses import dataclass, field
 
@@ -25,13 +25,13 @@ class RetryBudget(Guard):
         self.tokens = self.capacity
 
     def take(self, failure: Failure) -> bool:
-        """Take the tokens for one retry after this failure. False if there are too few; then none are taken."""
+        """Take the tokens for one retry after this failure. Return False, and take none, if there are too few."""
         cost = TIMEOUT_COST if failure.reason == "timeout" else COST
         if cost > self.tokens:
             return False
         self.tokens -= cost
         return True
 
-    def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:  # noqa: ARG002 -- a guard's
+    def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:  # noqa: ARG002 -- required by the base class
         if failure is None and self.tokens < self.capacity:
             self.tokens = min(self.capacity, self.tokens + REFUND)

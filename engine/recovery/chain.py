@@ -23,13 +23,13 @@ class ArgumentReference:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One tool to use instead.
+    """A tool to use instead of a failed one.
 
     Attributes:
         arguments: For each argument of the tool, an `ArgumentReference` to an argument of the failed call, or a literal
             JSON value.
-        note: A sentence for the model on how to use it.
-        mode: ``suggest`` tells the model, ``auto`` runs it.
+        note: A sentence that tells the model how to use it.
+        mode: ``suggest`` suggests the tool to the model, ``auto`` calls it.
     """
 
     tool: str
@@ -52,9 +52,9 @@ Chains = Mapping[str, tuple[Alternative, ...]]
 
 
 def may_fall_back(failure: Failure) -> bool:
-    """Whether another tool is a sensible answer to this failure.
+    """Whether it makes sense to use another tool after this failure.
 
-    False for a denial, which must not be worked around, and for a failure that the model itself must correct or check.
+    It does not for a denial, which must not be worked around, and for a failure that the model must correct or check.
     """
     if failure.failure_class is FailureClass.FATAL:
         return failure.reason in _NO_DENIAL

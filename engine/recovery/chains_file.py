@@ -1,6 +1,6 @@
-"""Reads and validates a fallback chains file. Every error names file, line and column.
+"""Reads and validates a file of fallback chains. Every error names the file, line and column.
 
-The format, per tool a list of alternatives, best first::
+The file lists, for each tool, its alternatives, best first::
 
     chains:
       vision_analysis:
@@ -44,8 +44,8 @@ def read_chains(path: Path, specs: Specs, *, skipped: Skipped | None = None) -> 
     Args:
         path: The file.
         specs: The tools that may be named, by primary name.
-        skipped: If given, an entry or alternative with an unknown tool is skipped and reported here instead of refused.
-            Used for the chains that ship with Knackbox, which name tools of packs that may not be installed.
+        skipped: Called for each entry or alternative that names an unknown tool, which is then skipped. Without this
+            function, it is an error. The chains that ship with Knackbox name tools of packs that may not be installed.
 
     Raises:
         ConfigError: The file is unreadable or not YAML, a field is wrong or duplicate, a tool or argument is unknown,
@@ -97,7 +97,7 @@ class _ChainReader:
         return Alternative(fields.tool, arguments, fields.note.strip(), fields.mode)
 
     def _literal(self, value: Any, *at: int | str, depth: int = 0) -> Any:
-        """Convert a YAML value to plain JSON. Aliases may repeat or recurse, so count and depth are limited."""
+        """Convert a YAML value to plain JSON. Its size and depth are limited, because aliases may repeat or recurse."""
         self._values += 1
         if self._values > _MOST_VALUES or depth > _DEEPEST:
             self._file.refuse(f"arguments have more than {_MOST_VALUES} values or {_DEEPEST} levels", *at)

@@ -1,7 +1,8 @@
 """`classify`: classifies errors with one ordered table. The first matching rule decides.
 
-Errors of libraries that are slow to import are matched by name (``"httpx.TimeoutException"``: first part of the module,
-then the class), so the table imports none of them. `ToolFailure` comes first, because a tool knows best.
+Errors of libraries that are slow to import are matched by name, so that the table does not import these libraries. Such
+a name consists of the top-level package and the class: ``"httpx.TimeoutException"``. `ToolFailure` comes first, because
+a tool knows best.
 """
 
 import errno
@@ -29,10 +30,10 @@ class FailureFacts:
     """What the engine knows about the call that failed.
 
     Attributes:
-        replay_safe: The spec says that a call may be repeated even if its effect may already have happened.
-        started: The tool's own code was entered.
-        out_of_time: The call's deadline has passed.
-        now: Wall clock, for a ``Retry-After`` given as a date.
+        replay_safe: Whether the spec allows repeating a call even if its effect may already have happened.
+        started: Whether the tool's own code was entered.
+        out_of_time: Whether the call's deadline has passed.
+        now: The wall-clock time, for a ``Retry-After`` that is given as a date.
     """
 
     replay_safe: bool = False
@@ -46,11 +47,11 @@ Decide = Callable[[BaseException, FailureFacts], Failure | None]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the table.
+    """A rule of the classification table.
 
     Attributes:
         kinds: Exception classes, or their names.
-        decide: Returns the failure, or None to let later rules decide.
+        decide: Returns the failure, or None to leave the decision to later rules.
     """
 
     kinds: tuple[type[BaseException] | str, ...]
@@ -63,11 +64,11 @@ class Rule:
 def classify(error: BaseException, facts: FailureFacts) -> Failure:
     """Return the failure for an error.
 
-    An error that no rule matches is classified by its explicit cause (``raise … from …``) if that is known, else
-    UNKNOWN.
+    An error that no rule matches is classified by its explicit cause (``raise … from …``), or else as UNKNOWN.
 
     `may_have_started` is False only if nothing can have happened: the tool was not entered, or the error says so
-    (`ToolFailure`, `SandboxError`). A refused connection, for example, says nothing about what the tool did before.
+    (`ToolFailure`, `SandboxError`). A refused connection is no such proof, because the tool may have done something
+    before.
     """
     seen: set[int] = set()
     current: BaseException | None = error
@@ -119,7 +120,7 @@ def _busy(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _unresolved(error: BaseException, _facts: FailureFacts) -> Failure | None:
-    """Classify an error in requirements, which their author can correct. The message comes from the resolver."""
+    """Classify an error in a list of requirements, which its author can correct. The message is the resolver's."""
     if not isinstance(error, UnresolvedRequirements):
         return None
     return Failure(DIAGNOSTIC, "unresolved_requirements", None, error.may_have_started)
@@ -190,7 +191,7 @@ def _os_error(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _group(error: BaseException, facts: FailureFacts) -> Failure | None:
-    """Classify an exception group: RETRYABLE if every error in it is; otherwise like its first other error."""
+    """Classify an exception group: as RETRYABLE if all its errors are, otherwise like the first that is not."""
     failures = [classify(each, facts) for each in _leaves(error)]
     worse = [each for each in failures if each.failure_class is not RETRYABLE]
     if worse:
@@ -209,7 +210,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _clients(*names: str) -> tuple[str, ...]:
-    """Return the names that these exceptions have in httpx and in its successor."""
+    """Return the full names of these exceptions in httpx and in its successor, httpx2."""
     return tuple(f"{library}.{name}" for name in names for library in ("httpx", "httpx2"))
 
 

@@ -1,4 +1,4 @@
-"""`FallbackChains`: the current chains, reloaded when their file changes, and suggestions for failed calls."""
+"""`FallbackChains`: keeps the current fallback chains, and suggests alternatives to failed calls."""
 
 import json
 import logging
@@ -25,11 +25,11 @@ def shipped_chains() -> Path:
 
 
 class FallbackChains:
-    """The last valid chains of a file, or of a default file while that one is missing.
+    """The fallback chains of a file, or those of a default file as long as that file is missing.
 
-    The file is checked (one `stat`) whenever a call fails, so edits apply from the next failure on. An invalid edit
-    keeps the previous chains; `problem` then says why, and a warning is logged once.
-    Chains may name only static tools: skills come and go, which must not make a file invalid.
+    The file is checked for changes (one `stat`) whenever a call fails, so edits apply from the next failure on. If an
+    edit is invalid, the previous chains stay in use, `problem` says why, and a warning is logged once.
+    Chains may name only static tools: skills come and go, and a file must not become invalid when they do.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class FallbackChains:
         Args:
             path: The operator's file.
             specs: Returns the static tools by primary name; called each time the file is read.
-            otherwise: The file to read while `path` does not exist. Unknown tools in it are skipped, since
-                packs may not be installed.
+            otherwise: The file to read as long as `path` does not exist. Unknown tools in it are skipped, since the
+                packs that provide them may not be installed.
 
         Raises:
             ConfigError: The file is invalid.
@@ -63,7 +63,7 @@ class FallbackChains:
         return self._own if self._otherwise is None or self._own.exists() else self._otherwise
 
     def chains(self) -> Chains:
-        """Return the current chains. Reloads the file when it has changed; never raises because of its content."""
+        """Return the current chains, after reloading the file if it has changed. Invalid content is not an error."""
         stamp = self._look()
         if stamp == self._stamp:
             return self._chains
@@ -83,7 +83,9 @@ class FallbackChains:
         """Return the alternatives to a failed call as text for the model; "" without any.
 
         Args:
-            offered: The tools that may be named; None for all.
+            tool: The failed tool.
+            arguments: The arguments of the failed call.
+            offered: The tools that may be suggested; None for all.
         """
         lines = [_line(each, arguments) for each in self.alternatives(tool) if offered is None or each.tool in offered]
         if self.problem:

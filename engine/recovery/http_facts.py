@@ -1,4 +1,4 @@
-"""Reads status and Retry-After from an HTTP client's exception, without importing the client."""
+"""Reads the status and the Retry-After header from an HTTP client's exception, without importing the client."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-# The longest accepted wait in seconds. A server that asks for more counts as down for this turn.
+# The longest wait in seconds that a server can request. A longer one is reduced to this.
 LONGEST_WAIT_S = 24 * 3600.0
 
 
@@ -32,7 +32,8 @@ def retry_after_of(error: BaseException, now: datetime) -> float | None:
 def parse_retry_after(value: str | None, milliseconds: str | None, now: datetime) -> float | None:
     """Return the seconds given by `Retry-After`: a number or an HTTP date (RFC 9110, section 10.2.3).
 
-    `retry-after-ms` is sent by some model providers in addition. None for anything else; a date in the past gives 0.
+    Some model providers also send `retry-after-ms`, which takes precedence. A date in the past gives 0. The result is
+    None if neither value is valid.
     """
     for text, scale in ((milliseconds, 0.001), (value, 1.0)):
         if text is None:
@@ -51,7 +52,7 @@ def _until(text: str, now: datetime) -> float:
         when = parsedate_to_datetime(text)
     except (TypeError, ValueError):
         return math.nan
-    if when.tzinfo is None:  # "-0000": a date in UTC of unknown origin
+    if when.tzinfo is None:  # the date has the time zone "-0000", which means UTC without a known local time
         when = when.replace(tzinfo=UTC)
     return (when - now).total_seconds()
 

@@ -9,10 +9,10 @@ from engine.contract.guard import Guard, GuardRequest
 
 MOST = 2  # a call that has failed this often is refused
 FORGOTTEN_AFTER_S = 600.0
-_REMEMBERED = 64  # failed calls that are remembered per agent
+_REMEMBERED = 64  # the number of failed calls to remember for each agent
 _AGENTS = 1024
 
-# Failures caused by the engine, its machine or its configuration. The same call may work once that is fixed.
+# Failures caused by the engine, its machine or its configuration. The same call may succeed once the cause is removed.
 _OUR_FAULTS = frozenset(
     {
         "busy",
@@ -30,10 +30,11 @@ _OUR_FAULTS = frozenset(
 
 
 class Repeats(Guard):
-    """Refuses calls that keep failing. Calls are the same if agent, tool and arguments are; argument order is ignored.
+    """A guard that refuses calls that keep failing in the same way.
 
-    Transient failures (RETRYABLE), errors of the engine and its machine, and cancelled calls do not count. A success of
-    the same call, or of any call of the agent that may have changed something, resets the count.
+    Calls are the same if they have the same agent, tool and arguments, in any order. Transient failures (RETRYABLE),
+    errors of the engine and its machine, and cancelled calls do not count. The count is reset when the same call
+    succeeds, or any call by the agent that may have changed something.
     """
 
     def __init__(self, clock: Clock) -> None:

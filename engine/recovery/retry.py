@@ -1,4 +1,4 @@
-"""Decides whether, when and how often a call is retried. tenacity does the retrying, and is loaded on first use."""
+"""Decides whether, when and how often a call is retried. The package tenacity makes the retries."""
 
 import asyncio
 import importlib
@@ -19,7 +19,7 @@ FIRST_WAIT_S = 0.25
 LONGEST_WAIT_S = 8.0
 
 
-def settle(failure: Failure) -> Failure:
+def without_unsafe_retry(failure: Failure) -> Failure:
     """Change RETRYABLE to DIAGNOSTIC if a retry is not safe, because the call may have taken effect."""
     if failure.failure_class is FailureClass.RETRYABLE and not failure.replay_safe:
         return replace(failure, failure_class=FailureClass.DIAGNOSTIC)
@@ -52,8 +52,8 @@ class Retrier:
             failure_of: Classifies an error. It is retried only if it is both RETRYABLE and `replay_safe`.
             remaining_s: Seconds left until the call's deadline. No wait is started that would exceed this.
         """
-        # tenacity imports tornado, which takes 60 ms: too long for the event loop. It is loaded here since it is rarely
-        # needed.
+        # Importing tenacity takes 60 ms, because it imports tornado. That is too long for the event loop, so a thread
+        # does it, and only when the first retry is due.
         await asyncio.to_thread(importlib.import_module, "tenacity")
         import tenacity  # noqa: PLC0415 - loaded above
 
@@ -94,7 +94,7 @@ class Retrier:
         return await retrying(run)
 
     def _wait(self, attempts_made: int, asked_s: float | None) -> float:
-        """Return the seconds before the next attempt. A requested wait is a minimum, to which jitter is added."""
+        """Return the seconds before the next attempt. If the failure requested a wait, jitter is added to it."""
         back_off: float = min(FIRST_WAIT_S * 2 ** (attempts_made - 1), LONGEST_WAIT_S)
         if asked_s is not None:
             return asked_s + back_off * self.rng.uniform(0.0, 0.5)

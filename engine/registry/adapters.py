@@ -29,7 +29,7 @@ from engine.registry.static import RegistryError
 from engine.registry.trial_import import TrialImport
 
 PATIENCE_S = 5.0
-IMPORT_SHARE = 0.9  # share of a tool's deadline; the rest allows time to report that nothing was run
+IMPORT_SHARE = 0.9  # the share of a tool's deadline that an import may take; the rest is for reporting a failure
 
 
 class AdapterError(RegistryError):
@@ -38,11 +38,11 @@ class AdapterError(RegistryError):
 
 @dataclass(frozen=True, slots=True)
 class _LoadedModule:
-    """A loaded module.
+    """A module that contains adapters and has been loaded.
 
     Attributes:
         stamp: The size and modification time of the module's file when it was loaded.
-        seen: The same at the last attempt to load it.
+        seen: The size and modification time at the last attempt to load it, which may have failed.
     """
 
     module: ModuleType
@@ -55,12 +55,12 @@ class Adapters:
     """Imports, caches and reloads the adapters of one engine."""
 
     def __init__(self, prefixes: Iterable[str], forbidden: Iterable[Path], trial: TrialImport) -> None:
-        """Import nothing yet.
+        """Create the object without importing anything.
 
         Args:
-            prefixes: Modules that, with their submodules, may contain adapters.
+            prefixes: Names of modules that may contain adapters, as may their submodules.
             forbidden: Folders from which nothing is imported.
-            trial: Imports an edited adapter in a box before it is imported here.
+            trial: Imports an edited adapter in a box before it is imported in this process.
         """
         self._prefixes = tuple(prefixes)
         self._forbidden = tuple(folder.resolve() for folder in forbidden)
@@ -75,7 +75,7 @@ class Adapters:
         return found[1] if found is not None else None
 
     def resolve(self, spec: ToolSpec) -> Tool:
-        """Import the spec's `adapter_path`. Blocks.
+        """Import the spec's `adapter_path`, and return the tool. This method blocks.
 
         Raises:
             AdapterError: The adapter cannot be imported. The next call of `resolve` tries again.
@@ -96,7 +96,7 @@ class Adapters:
             return tool
 
     def forget(self, specs: Iterable[ToolSpec]) -> None:
-        """Drop the tools of all specs except these."""
+        """Discard the resolved tools, except those of these specs."""
         kept = {id(spec) for spec in specs}
         for key in [key for key in list(self._tools) if key not in kept]:
             self._tools.pop(key, None)
@@ -105,13 +105,13 @@ class Adapters:
         """Check that the operator allowed the module.
 
         Raises:
-            AdapterError: The module is not below an allowed one.
+            AdapterError: The module is neither an allowed one nor inside one.
         """
         name = path.partition(":")[0]
         if not any(name == prefix or name.startswith(f"{prefix}.") for prefix in self._prefixes):
             allowed = ", ".join(self._prefixes) or "none"
             raise AdapterError(
-                f"The adapter {path} is not below an allowed module (allowed: {allowed}). "
+                f"The adapter {path} is not in an allowed module (allowed: {allowed}). "
                 "Add its package to adapter_prefixes in [registry] of config.toml."
             )
 
@@ -122,13 +122,14 @@ class Adapters:
     async def reload_edited(self, *, again: bool = True) -> dict[str, str]:
         """Reload every adapter whose file was edited.
 
-        The new source is first imported in a box. If that or the import here fails, the old module stays in use.
+        The new source is first imported in a box, and then in this process. If either fails, the old module stays in
+        use.
 
         Args:
-            again: Also retry files that failed and have not changed since.
+            again: Whether to retry files that failed and have not changed since.
 
         Returns:
-            The reason why each edited module was not reloaded, by module name; "" on success.
+            For each edited module, by name, why it was not reloaded; "" if it was.
         """
         outcome = {}
         for name, loaded in list(self._modules.items()):
@@ -164,9 +165,9 @@ class Adapters:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Allow one import at a time. Callers give up if another import hangs, so that threads do not pile up."""
+        """Allow one import at a time. Give up if another import hangs, so that waiting threads do not pile up."""
         if not self._lock.acquire(timeout=PATIENCE_S):
-            raise AdapterError("The import of another adapter has not ended yet. Try again later.")
+            raise AdapterError("The import of another adapter has not finished yet. Try again later.")
         try:
             yield
         finally:
@@ -232,7 +233,7 @@ class AdapterTool:
 
 
 def _guarded(name: str, work: Callable[[], Any]) -> Any:
-    """Return the value of `work()`, which imports code. Any exception becomes an AdapterError of one line."""
+    """Return the value of `work()`, which imports code. Any exception becomes an AdapterError with a short message."""
     try:
         return work()
     except (Exception, SystemExit) as error:

@@ -29,7 +29,7 @@ class CallableTool:
 
 @dataclass(frozen=True, slots=True)
 class BlockingCallableTool:
-    """A tool that runs a sync function. Dispatch uses a worker thread; a direct call of `run` uses a daemon thread."""
+    """A tool that runs a sync function. Dispatch runs it in a worker thread; `run` itself uses a daemon thread."""
 
     spec: ToolSpec
     function: Callable[..., Any]
@@ -44,7 +44,7 @@ class BlockingCallableTool:
 
 @dataclass(frozen=True, slots=True)
 class RespecifiedTool:
-    """A tool with another spec."""
+    """A wrapper that gives a tool another spec."""
 
     spec: ToolSpec
     tool: Tool
@@ -55,7 +55,7 @@ class RespecifiedTool:
 
 @dataclass(frozen=True, slots=True)
 class RespecifiedBlockingTool(RespecifiedTool):
-    """A blocking tool with another spec."""
+    """A wrapper that gives a blocking tool another spec."""
 
     def run_blocking(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
         return self.tool.run_blocking(ctx, arguments)  # type: ignore[attr-defined]  # only created for blocking tools
@@ -99,11 +99,12 @@ def _asked_by(schema: Mapping[str, Any]) -> tuple[set[str] | None, set[str]]:
 
 
 def _agree(spec: ToolSpec, taken: set[str] | None, required: set[str]) -> None:
-    """Check a signature against the spec.
+    """Check that a function's signature matches the spec.
 
     Args:
-        taken: The accepted names; None if every name is accepted.
-        required: The required names.
+        spec: The spec.
+        taken: The names of the parameters that the function accepts; None if it accepts every name.
+        required: The names of those that it requires.
     """
     offered = set(spec.parameters.get("properties", {}))
     unknown = sorted(offered - taken) if taken is not None else []

@@ -15,15 +15,16 @@ T = TypeVar("T")
 
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:
-    """Return the value of `work()`, run with a copy of the current context variables. Its exceptions propagate.
+    """Run `work()` in a daemon thread and return its value. Its exceptions propagate.
 
-    If the waiting task is cancelled, the thread continues and its result is dropped.
+    The thread has a copy of the current context variables. If the waiting task is cancelled, the thread continues and
+    its result is discarded.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     inside = contextvars.copy_context()
 
-    def settle(value: Any, error: BaseException | None) -> None:
+    def finish(value: Any, error: BaseException | None) -> None:
         if future.cancelled():
             return
         if error is None:
@@ -38,10 +39,10 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
             value = inside.run(work)
         except StopIteration as stop:  # a future cannot raise StopIteration
             error = RuntimeError(f"StopIteration: {stop.value}")
-        except BaseException as raised:  # noqa: BLE001 -- passed to the waiter, including SystemExit
+        except BaseException as raised:  # noqa: BLE001 -- passed to the waiting task, including SystemExit
             error = raised
         try:
-            loop.call_soon_threadsafe(settle, value, error)
+            loop.call_soon_threadsafe(finish, value, error)
         except RuntimeError:  # the event loop is closed
             return
 

@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 
 @runtime_checkable
 class BlockingTool(Protocol):
-    """A tool that blocks. Dispatch runs it in its worker threads; a direct call of `run` uses a daemon thread."""
+    """A tool that blocks. Dispatch runs it in a worker thread; `run` itself uses a daemon thread."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -128,12 +128,12 @@ def tool(
 
     The first parameter may be a `CallContext`; all others are arguments of the tool. By default the tool has the name
     of the function, and its description is the docstring. The JSON Schema is derived from annotations and defaults, the
-    output schema from the return annotation; `Produced[T]` stands for a `Produced` with a value of type T. A sync
-    function always runs in a worker thread, so it may block.
+    output schema from the return annotation. With the annotation `Produced[T]`, it describes T. A sync function always
+    runs in a worker thread, so it may block. The arguments of `tool` are fields of `ToolSpec`.
 
     Raises:
-        TypeError: The function cannot be a tool, because it has ``*args``, ``**kwargs`` or a parameter without a type,
-            or has no description. Raised when the module is imported.
+        TypeError: The function cannot be a tool: it has ``*args``, ``**kwargs`` or a parameter without a type, or it
+            has no description. The error is raised when the function is decorated.
     """
 
     def build(function: Function) -> FunctionTool | BlockingFunctionTool:
@@ -191,7 +191,7 @@ def _refuse_unusable(spec: ToolSpec) -> None:
 
 
 def _parameters(function: Function) -> tuple[bool, dict[str, inspect.Parameter]]:
-    """Return whether the first parameter is the context, and the arguments with resolved annotations."""
+    """Return whether the first parameter is the context, and the other parameters with resolved annotations."""
     hints = get_type_hints(function, include_extras=True)
     listed = list(inspect.signature(function).parameters.values())
     takes_context = bool(listed) and hints.get(listed[0].name) is CallContext
@@ -246,7 +246,8 @@ def _without_titles(node: Any, *, names: bool = False) -> Any:
     """Remove pydantic's titles, which cost tokens.
 
     Args:
-        names: The keys of `node` are names, so all of them are kept.
+        node: A JSON Schema, or a part of one.
+        names: Whether the keys of `node` are names of fields, which are all kept, even if one of them is "title".
     """
     if isinstance(node, dict):
         return {

@@ -12,8 +12,9 @@ _ENTRY = re.compile(r"^(?P<indent> *)\*{0,2}(?P<name>[A-Za-z_]\w*)(?: *\([^)]*\)
 def split_docstring(text: str | None, parameters: Container[str]) -> tuple[str, dict[str, str]]:
     """Return the description and the descriptions of `parameters`.
 
-    Supports Google's ``Args:`` section and plain ``name: text`` lines anywhere; lines indented deeper than their entry
-    continue it. ``Raises:`` and ``Examples:`` sections are for programmers and are omitted.
+    Supports Google's ``Args:`` section, and lines of the form ``name: text`` anywhere. An entry continues on the lines
+    that are indented deeper than its first line. ``Raises:`` and ``Examples:`` sections are for programmers and are
+    omitted.
     """
     kept: list[str] = []
     found: dict[str, list[str]] = {}
@@ -40,7 +41,7 @@ def split_docstring(text: str | None, parameters: Container[str]) -> tuple[str, 
 
 
 def _unwrap(text: str) -> str:
-    """Join the first paragraph to one line, since summaries are taken from it. The rest keeps its lines."""
+    """Join the lines of the first paragraph, from which summaries are taken. The rest keeps its line breaks."""
     first, _, rest = text.strip().partition("\n\n")
     line = re.sub(r"\s*\n\s*", " ", first)
     return f"{line}\n\n{rest.strip()}" if rest.strip() else line

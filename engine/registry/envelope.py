@@ -32,7 +32,7 @@ _Words = Annotated[tuple[Annotated[str, StringConstraints(min_length=1, max_leng
 
 
 class _Meta(BaseModel):
-    """The fields of a `ToolSpec` that the envelope does not have."""
+    """The envelope's `meta`: those fields of a `ToolSpec` for which the envelope has no field of its own."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -199,7 +199,7 @@ def _read(adapter: TypeAdapter[T], ids: TypeAdapter[str], kind: type[Any], envel
 
 
 def _refuse_unknown(kind: type[Any], value: Any, place: str = "") -> None:
-    """Refuse unknown fields, which pydantic ignores in dataclasses: a misspelled restriction would have no effect."""
+    """Reject unknown fields. Pydantic ignores them in dataclasses, so a misspelled restriction would have no effect."""
     unknown = (
         sorted(map(str, value.keys() - {each.name for each in fields(kind)})) if isinstance(value, Mapping) else ()
     )

@@ -1,8 +1,7 @@
-"""`FileAgents`: keeps the registered agents in memory, so that one can be looked up for every call.
+"""`FileAgents`: keeps the registered agents in memory, so that the agent of every call can be looked up.
 
-A turn names its agent. A registered agent is limited by its entry (`engine.app.turns`). An agent that is disabled, or
-whose entry cannot be read, may call nothing, because its restrictions are unknown. Unregistered agents have no
-restrictions.
+The entry of a registered agent restricts what it may do (`engine.app.turns`). An agent that is disabled, or whose entry
+cannot be read and whose restrictions are therefore unknown, may call nothing. Unregistered agents have no restrictions.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ _log = logging.getLogger("knackbox.registry")
 
 
 class FileAgents(Guard):
-    """A guard that refuses calls of agents that are disabled or unreadable. Use it in one event loop.
+    """A guard that refuses calls by agents that are disabled or whose entries are unreadable. Use it in one event loop.
 
     Changes made by this process apply at once, those made by other processes within
     `engine.registry.file_registry.LOOK_S` seconds.
@@ -43,7 +42,7 @@ class FileAgents(Guard):
         self._take_over()
 
     def due(self) -> bool:
-        """Whether the file should be reloaded."""
+        """Whether it is time to check the file for changes."""
         return self._registry.due(self._view)
 
     async def refresh(self) -> None:
@@ -65,7 +64,7 @@ class FileAgents(Guard):
             raise refusal(f"{why} Nothing was run.", "agent_refused", FailureClass.FATAL)
 
     def _take_over(self) -> None:
-        """Apply the newest version that any thread has read, so that a slow reader cannot bring back an older one."""
+        """Apply the newest version that any thread has read, so that a slow thread cannot restore an older one."""
         view = self._view = self._registry.current
         if view is None:
             return

@@ -1,9 +1,9 @@
 """`FileRegistry`: items of one kind in one JSON file, shared by all processes on a home (REG-5).
 
-The file is the source of truth: ``{"items": {id: envelope}, "disabled": {id: when}}``. A writer holds a lock between
-processes, replaces the file atomically, and publishes the changes before it releases the lock. Readers need no lock. A
-file that is not JSON of that form is renamed, with the time in its new name, and otherwise kept unchanged. An invalid
-entry is skipped and stays in the file; it does not affect others.
+The file is the source of truth: ``{"items": {id: envelope}, "disabled": {id: when}}``. A writer holds a lock that all
+processes respect, replaces the file atomically, and publishes the changes before it releases the lock. Readers need no
+lock. A damaged file, which is not JSON of that form, is kept under a new name that contains the time. An invalid entry
+is skipped and stays in the file. It does not affect the others.
 """
 
 import logging
@@ -27,7 +27,7 @@ from engine.stores.locks import FileLock
 
 T = TypeVar("T")
 
-KEEPER = "files"  # the name under which these registries publish to RegistryUpdates
+KEEPER = "files"  # the name under which these registries publish their changes to RegistryUpdates
 LOOK_S = 0.2  # interval of checks for changes by other processes; a check takes microseconds
 MOST_BYTES = 16 << 20
 _ASIDE = ".corrupt-"
@@ -40,6 +40,7 @@ class RegistryDocument:
     """The content of a registry's file.
 
     Attributes:
+        items: The envelopes, by id.
         disabled: The time at which each disabled id was disabled. It may contain ids of tools that are not in the file.
     """
 
@@ -47,7 +48,7 @@ class RegistryDocument:
     disabled: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> bytes:
-        """Return the JSON that `parse` reads.
+        """Return the document as JSON that `parse` can read.
 
         Raises:
             JsonError: The document has no JSON form.
@@ -75,7 +76,7 @@ class LoadProblem:
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[T]):
-    """A registry at one moment: the valid items sorted by id, the disabled ids, and the problems."""
+    """The content of a registry at one moment: the valid items sorted by id, the disabled ids, and the problems."""
 
     items: Mapping[str, T]
     disabled: Mapping[str, str]
@@ -87,7 +88,7 @@ class Corrupt(RegistryError):
 
 
 class FileRegistry(Generic[T]):
-    """One registry. Methods block, except `due`. Thread-safe.
+    """A registry of items of one kind. All methods except `due` block. Thread-safe.
 
     Attributes:
         current: The view that was read last.
@@ -101,7 +102,7 @@ class FileRegistry(Generic[T]):
         updates: RegistryUpdates,
         clock: Clock,
         *,
-        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- claims nothing
+        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- by default, items claim no names
         lost_are_disabled: bool = False,
     ) -> None:
         """Create the registry.
@@ -113,8 +114,8 @@ class FileRegistry(Generic[T]):
             updates: Publishes the changes.
             clock: The source of time.
             claims: Returns the names that an item claims, which no other item may have.
-            lost_are_disabled: Disable the items that are lost when the file is damaged. Meant for items that contain
-                restrictions, because the restrictions are lost with them.
+            lost_are_disabled: Whether the items that are lost when the file is damaged are disabled. This is meant for
+                items that contain restrictions, because the restrictions are lost with them.
         """
         self.subject: Subject = subject
         self.path = folder / f"{subject}.json"
@@ -130,12 +131,13 @@ class FileRegistry(Generic[T]):
         self.current: View[T] | None = None
 
     def due(self, view: View[T] | None, *, at_once: bool = False) -> bool:
-        """Whether `view` is outdated. Takes microseconds.
+        """Whether `view` is outdated. A check takes microseconds.
 
         The file is checked if this process has changed it, or if the last check was at least `LOOK_S` seconds ago.
 
         Args:
-            at_once: Check it in any case.
+            view: The view to compare with the file; None counts as outdated.
+            at_once: Whether to check the file even if the last check was more recent.
         """
         if view is not self.current:
             return True
@@ -166,10 +168,12 @@ class FileRegistry(Generic[T]):
             return self.current
 
     def document(self) -> RegistryDocument:
-        """Return the file's content, including invalid entries. StoreBusy and OSError propagate.
+        """Return the file's content, including invalid entries.
 
         Raises:
             RegistryError: The file cannot be parsed.
+            StoreBusy: Another process kept the file locked for too long.
+            OSError: The file cannot be read.
         """
         with self._lock.shared():
             try:
@@ -186,7 +190,7 @@ class FileRegistry(Generic[T]):
         return self.put_all({item_id: envelope})[item_id]
 
     def put_all(self, envelopes: Mapping[str, Mapping[str, Any]]) -> dict[str, T]:
-        """Register or replace items, given by id: all of them, or none if an error occurs.
+        """Register or replace items, given by id. If one of them cannot be registered, none is.
 
         Raises:
             RegistryError: An item is invalid, or its name is taken.
@@ -229,14 +233,18 @@ class FileRegistry(Generic[T]):
             return before
 
     def reconcile(self) -> None:
-        """Clean up at start: remove leftovers of killed writers, set a corrupt file aside, publish missed changes."""
+        """Clean up at start.
+
+        Leftovers of killed writers are removed, a damaged file is set aside, and changes that a killed writer did not
+        publish are published.
+        """
         with self._changing() as document:
             remove_leftovers(self.path.parent)
             self._publish(document, ())
 
     @contextmanager
     def _changing(self) -> Iterator[RegistryDocument]:
-        """Hold the lock of the file."""
+        """Hold the lock of the file, and yield its content."""
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         with self._lock.exclusive():
             yield self._load_or_set_aside()
@@ -254,14 +262,14 @@ class FileRegistry(Generic[T]):
 
     def _publish(self, document: RegistryDocument, always: Iterable[str]) -> None:
         def gone(state: str) -> Happening:
-            return "upsert" if state == _OFF else "delete"  # not in this file: a tool of another source, now enabled
+            return "upsert" if state == _OFF else "delete"  # `_OFF`: a disabled tool of another source, now enabled
 
         off = document.disabled.keys()
         chosen = frozenset(always)
         self._updates.reconcile(KEEPER, self.subject, document.states, disabled=off, always=chosen, gone=gone)
 
     def _load_or_set_aside(self) -> RegistryDocument:
-        """Load the file while holding the lock. If it is damaged, restore the disabled ids from published states."""
+        """Load the file. If it is damaged, set it aside, and restore the disabled ids from the published states."""
         try:
             return _load(self.path)[0]
         except Corrupt as error:
@@ -274,7 +282,7 @@ class FileRegistry(Generic[T]):
                 os.link(self.path, aside)
             except OSError:  # a file system without hard links
                 self.path.rename(aside)
-            # If links work, the file never disappears, so readers never see a disabled item as enabled.
+            # If the copy is a hard link, the file never disappears, so readers never see a disabled item as enabled.
             write_atomic(self.path, document.as_json())
             _log.warning("%s: %s. It was moved to %s; repair or remove that file.", self.path, error, aside.name)
             return document
@@ -334,7 +342,12 @@ def set_aside(path: Path) -> list[Path]:
 
 
 def _load(path: Path) -> tuple[RegistryDocument, tuple[int, ...] | None]:
-    """Return the file's content and stamp. Corrupt and OSError propagate."""
+    """Return the file's content and stamp.
+
+    Raises:
+        Corrupt: The file cannot be parsed.
+        OSError: The file cannot be read.
+    """
     try:
         with path.open("rb") as stream:
             stamp = _stamp(os.fstat(stream.fileno()))

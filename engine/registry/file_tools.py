@@ -16,7 +16,7 @@ from engine.contract.turn import Turn
 from engine.registry.adapters import AdapterError, Adapters, AdapterTool
 from engine.registry.file_registry import FileRegistry, View
 
-EDITED_S = 1.0  # seconds between two checks for edited adapters; each check covers every file
+EDITED_S = 1.0  # seconds between two checks for edited adapters, which look at the file of every adapter
 _log = logging.getLogger("knackbox.registry")
 
 
@@ -48,7 +48,7 @@ class FileTools(Guard):
         """Return the names and aliases that are taken, as known to this process."""
         return frozenset(self._named)
 
-    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- of the protocol; all turns have the same tools
+    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- required by the protocol
         if self._due(at_once=True):
             await self.refresh()
         return self._tools
@@ -72,7 +72,7 @@ class FileTools(Guard):
         """Reload edited adapters. Calls made in the meantime use the old ones.
 
         Args:
-            again: Also retry those that failed.
+            again: Whether to retry those that failed.
         """
         self._reloading, self._edited = True, False
         try:
@@ -83,7 +83,7 @@ class FileTools(Guard):
             self._reloading = False
 
     def take_over(self, view: View[ToolSpec]) -> None:
-        """Apply a view."""
+        """Offer the tools of a view of the file, and refuse those that it disables."""
         usable = []
         named: dict[str, AdapterTool] = {}
         for spec in view.items.values():
@@ -144,7 +144,7 @@ class FileTools(Guard):
         """Whether the file or an adapter has changed.
 
         Args:
-            at_once: As for `FileRegistry.due`.
+            at_once: See `FileRegistry.due`.
         """
         return self.registry.due(self._view, at_once=at_once) or (bool(self._named) and self._adapters_edited())
 

@@ -1,4 +1,4 @@
-"""Finds the names most similar to a misspelled one. Fast even for tens of thousands of names."""
+"""Finds the names that are most similar to a misspelled one. Fast even for tens of thousands of names."""
 
 import heapq
 from collections.abc import Iterable

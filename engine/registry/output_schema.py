@@ -12,9 +12,9 @@ from pydantic.json_schema import GenerateJsonSchema
 MOST_CHARACTERS = 16_384  # maximum length of one schema as JSON; models do not benefit from larger ones
 
 _SAYS_NOTHING = (Any, object, None, type(None), Never, NoReturn)
-# Keywords to omit: some repeat names, others hold for the Python value but not for its JSON. Object keys become
-# strings, a set of 1 and "1" becomes a list with duplicates, and pydantic's patterns use look-around, which is not
-# linear in time.
+# Keywords to omit. Some repeat names. Others are true of the Python value but not of its JSON: object keys become
+# strings, and a set of 1 and "1" becomes a list with duplicates. Pydantic's patterns use look-around, for which
+# matching does not take linear time.
 _LEFT_OUT = frozenset(
     {"title", "default", "examples", "discriminator", "pattern", "uniqueItems", "propertyNames", "patternProperties"}
 )
@@ -23,9 +23,9 @@ _DATA = frozenset({"const", "enum"})
 
 
 class _OutputSchema(GenerateJsonSchema):
-    """Generates schemas of values as `pydantic_core.to_jsonable_python` serialises them."""
+    """Generates schemas that describe values after serialization by `pydantic_core.to_jsonable_python`."""
 
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 -- as pydantic declares it
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 -- declared so by pydantic
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 -- pydantic's signature
         return False
@@ -34,7 +34,8 @@ class _OutputSchema(GenerateJsonSchema):
         """Allow strings, because NaN and the infinities have no JSON form."""
         return {"anyOf": [super().float_schema(schema), {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 
-    def bytes_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- likewise; limits apply to the bytes
+    # The length limits in the schema are omitted, because they count bytes, not the characters of the JSON string.
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- pydantic's signature
         return {"type": "string"}
 
 

@@ -1,9 +1,10 @@
 """`Provenance`: a signed, hash-chained log of who took or restored which snapshot, and when (REG-10).
 
-Each line contains the hash of the previous line, so no line can be changed, removed or moved unnoticed. A signed head
-contains the number of lines, so none can be cut off the end unnoticed. The head is created together with the key,
-before the first line, so if it is missing, somebody has removed it. Only the holder of the key could forge another
-history. Someone who kept an old head and log could put them back: keep snapshots elsewhere as well if that matters.
+Each line contains the hash of the previous line, so changed, removed or moved lines are detected. A signed file, the
+head, contains the number of lines, so lines missing at the end are detected. The head is created together with the key,
+before the first line, so if it is missing, somebody has removed it. Only the holder of the key can forge another
+history. It is not detected if somebody replaces log and head by older copies; if that matters, keep snapshots in
+another place as well.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ _START = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceEntry:
-    """One line of the log.
+    """A line of the log: one snapshot that was taken or restored.
 
     Attributes:
         n: The number of the line, starting at 1.
@@ -60,7 +61,7 @@ class Provenance:
         """Create the key and the head of an empty log.
 
         Raises:
-            RegistryError: There is no key although the log has lines.
+            RegistryError: The log has lines already, but its key is missing.
         """
         if self._key.exists:
             return
@@ -94,7 +95,7 @@ class Provenance:
         return entry
 
     def read(self) -> tuple[list[ProvenanceEntry], list[str]]:
-        """Return the entries up to the first altered one, and all problems."""
+        """Return the entries up to the first altered one, and a description of each problem."""
         entries: list[ProvenanceEntry] = []
         previous = _START
         lines = self._lines()
@@ -109,7 +110,7 @@ class Provenance:
         return entries, self._head_problems(lines)
 
     def _lines(self) -> list[bytes]:
-        """Return the complete lines."""
+        """Return the complete lines of the log. A line that a killed writer did not finish is ignored."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:

@@ -29,13 +29,17 @@ Find = Callable[[str], Awaitable[Tool | None]]
 
 
 class Registries:
-    """The registries of one home. Use them in one event loop. Changes made by other processes are visible."""
+    """The registries of one home, including changes that other processes make. Use the object in one event loop."""
 
     def __init__(self, folder: Path, updates: RegistryUpdates, clock: Clock, adapters: Adapters, find: Find) -> None:
         """Create the registries.
 
         Args:
-            find: Finds a tool by name in all sources; used to refuse names that are taken.
+            folder: The folder with their files.
+            updates: Publishes the changes.
+            clock: The source of time.
+            adapters: Resolves the code of registered tools.
+            find: Finds a tool by name in all sources, so that a name that is taken can be refused.
         """
         self.folder = folder
         self._adapters = adapters
@@ -51,7 +55,12 @@ class Registries:
         return {"tools": self.tools.registry, "prompts": self.prompts, "agents": self.agents}
 
     async def open(self) -> None:
-        """Reconcile the files with the published changes, and load the tools. StoreBusy and OSError propagate."""
+        """Reconcile the files with the published changes, and load the tools.
+
+        Raises:
+            StoreBusy: Another process kept a file locked for too long.
+            OSError: A file cannot be read or written.
+        """
         for registry in self.files.values():
             await asyncio.to_thread(registry.reconcile)
         await self.tools.refresh()
@@ -71,7 +80,7 @@ class Registries:
             tool: A spec with an `adapter_path`, or an envelope.
 
         Raises:
-            RegistryError: The tool is invalid, its adapter is not below an allowed module, or a name is taken.
+            RegistryError: The tool is invalid, its adapter is not in an allowed module, or a name is taken.
         """
         await self.tools.refresh()
         item_id, envelope = await self._envelope("tools", tool)
@@ -130,7 +139,11 @@ class Registries:
         return ids
 
     async def _envelope(self, subject: Subject, given: Any) -> tuple[str, dict[str, Any]]:
-        """Return the id and the validated envelope of a spec or envelope. A RegistryError propagates."""
+        """Return the id and the validated envelope of a spec or envelope.
+
+        Raises:
+            RegistryError: It is invalid, or a name is taken.
+        """
         if subject == "prompts":
             prompt = given if isinstance(given, PromptSpec) else read_prompt(given)
             return prompt.spec_id, plain(asdict(prompt))
@@ -191,7 +204,7 @@ class Registries:
         """Resolve the adapter of every registered tool.
 
         Returns:
-            The reason why each adapter cannot be used, by tool id; "" if it can be used.
+            For each tool, by id, why its adapter cannot be used; "" if it can.
         """
         await self.tools.refresh()
         specs = (await asyncio.to_thread(self.tools.registry.view)).items
@@ -201,7 +214,7 @@ class Registries:
         """Reload edited adapters.
 
         Returns:
-            The reason why the old version of each edited module stays in use, by module name; "" if it was replaced.
+            For each edited module, by name, why the old version stays in use; "" if it was replaced.
         """
         return await self._adapters.reload_edited()
 
@@ -218,7 +231,7 @@ def _names(spec: ToolSpec) -> tuple[str, ...]:
 
 
 def _claims(spec: ToolSpec) -> tuple[str, ...]:
-    """Return the names that a tool claims, and its tag's prefix with a colon, which cannot occur in a name."""
+    """Return what only one tool may have: its names, and the prefix of its tag, marked with a colon."""
     return (*_names(spec), *([f"{spec.tag.tag_prefix}:"] if spec.tag is not None else ()))
 
 

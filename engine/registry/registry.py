@@ -1,7 +1,7 @@
-"""`Registry`: finds tools by name in all sources. `engine.turn` decides what a turn offers.
+"""`Registry`: finds tools by name in all sources. `engine.turn` decides which of them a turn offers.
 
-The registry changes in three ways while it is open: tools are registered in this process (`register`), sources change
-(skills, modules, the file of registered tools), and tools of any source are disabled and enabled.
+The set of tools changes in three ways while the registry is open: tools are registered in this process (`register`),
+sources change (skills, modules, the file of registered tools), and tools of any source are disabled and enabled.
 """
 
 import asyncio
@@ -54,14 +54,14 @@ class MemorySwitches:
 
 @runtime_checkable
 class Undotted(Protocol):
-    """A dynamic source whose tools have no dots in their names. It is not searched for a name with a dot."""
+    """A dynamic source whose tools have no dots in their names. It need not be searched for a name with a dot."""
 
     undotted: bool
 
 
 @runtime_checkable
 class Owning(Protocol):
-    """A source whose tools an operator configured. Acquired tools may not take the names of its tools."""
+    """A source whose tools an operator configured. Acquired tools may not have the names of its tools."""
 
     def names(self) -> frozenset[str]: ...
 
@@ -71,7 +71,7 @@ class Owning(Protocol):
 
 
 class Registry:
-    """Looks up tools in several sources.
+    """Finds tools in several sources.
 
     A static tool takes precedence over one of the same name from a dynamic source (skills, remote modules), so no
     acquired tool can shadow it.
@@ -99,7 +99,7 @@ class Registry:
             sources: The sources.
             switches: Stores which tools are disabled; by default in memory.
             updates: Publishes changes.
-            problems: Describe what was skipped when the sources were created.
+            problems: Messages about what was skipped when the sources were created.
         """
         self.problems = tuple(problems)
         # Static sources first, as in `find`, so that lists contain the tool that is called.
@@ -148,7 +148,7 @@ class Registry:
         return {called: tool.spec for called, tool in sorted(self.static.items()) if called == tool.spec.name}
 
     async def find(self, name: str) -> Tool | None:
-        """Return the tool with exactly this name or alias. Exceptions of sources propagate."""
+        """Return the tool with exactly this name or alias, or None. Exceptions of sources propagate."""
         tool = self.static.get(name)
         if tool is not None:
             return tool
@@ -272,14 +272,16 @@ class Registry:
         """Return the most similar names or aliases, best first. Sources that fail are skipped.
 
         Args:
-            turn: The turn whose tools are considered.
-            may_know: Returns whether the caller may learn of a tool.
+            name: The misspelled name.
+            limit: The maximum number of names to return.
+            turn: The turn whose tools are considered; None for the default turn.
+            may_know: Returns whether the caller may be told that a tool exists.
         """
         names = {called for called, tool in self.static.items() if may_know(tool.spec)}
         for source in self._changing:
             try:
                 tools = [tool for tool in await source.tools(turn or Turn()) if may_know(tool.spec)]
-            except Exception as error:  # noqa: BLE001 - a hint must not hide the error it belongs to
+            except Exception as error:  # noqa: BLE001 - failing to make a hint must not hide the original error
                 _log.warning("Tool source %r failed to list its names: %s", source.name, error)
                 continue
             names.update(called for tool in tools for called in (tool.spec.name, *tool.spec.aliases))
@@ -301,7 +303,7 @@ class Registry:
 
         Raises:
             ToolNotFound: There is no such tool.
-            ToolRateLimited: In an engine: the call comes too early.
+            ToolRateLimited: In an engine: a rate limit refuses the call.
             ToolFailure: Without an engine: the tool is disabled.
         """
         tool = await self.get(name)

@@ -16,7 +16,7 @@ Sign = Callable[[bytes], str]
 
 
 def verifies(public: str, signature: str, data: bytes) -> bool:
-    """Whether the signature of these bytes was made with this key. Key and signature are in hexadecimal."""
+    """Whether this signature of these bytes was made with this key. Key and signature are in hexadecimal."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), data)
     except (InvalidSignature, ValueError):
@@ -25,7 +25,7 @@ def verifies(public: str, signature: str, data: bytes) -> bool:
 
 
 class SigningKey:
-    """The private key, in a file that only its owner can read. Created on first use."""
+    """A private key, in a file that only its owner can read. Created on first use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -65,12 +65,20 @@ class SigningKey:
         return self._private().sign(data).hex()
 
     def verifies(self, signature: str, data: bytes) -> bool:
-        """Whether this key signed exactly these bytes. A RegistryError propagates as in `sign`."""
+        """Whether this key signed exactly these bytes.
+
+        Raises:
+            RegistryError: The key cannot be used.
+        """
         return verifies(self.public, signature, data)
 
     @property
     def public(self) -> str:
-        """The public key, in hexadecimal. A RegistryError propagates as in `sign`."""
+        """The public key, in hexadecimal.
+
+        Raises:
+            RegistryError: The key cannot be used.
+        """
         return self._private().public_key().public_bytes_raw().hex()
 
     def _private(self) -> Ed25519PrivateKey:

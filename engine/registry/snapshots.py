@@ -1,4 +1,4 @@
-"""`Snapshots`: takes, verifies and restores signed snapshots of the three registries (REG-10)."""
+"""`Snapshots`: takes, verifies and restores signed copies of the registries of tools, prompts and agents (REG-10)."""
 
 import hashlib
 import json
@@ -25,7 +25,8 @@ class Restored:
     """The result of a restore.
 
     Attributes:
-        before: The snapshot of the previous state, which was taken first.
+        snapshot: The id of the restored snapshot.
+        before: The id of a snapshot of the state before, taken automatically.
     """
 
     snapshot: str
@@ -43,7 +44,16 @@ class Snapshots:
         self._log = Provenance(folder, SigningKey(folder / "signing_key"))
 
     def take(self, who: str) -> ProvenanceEntry:
-        """Save all three registries. RegistryError, StoreBusy and OSError propagate."""
+        """Take a snapshot of all three registries.
+
+        Args:
+            who: The person who takes it, for the log.
+
+        Raises:
+            RegistryError: A registry's file or the log is damaged, or the key cannot be used.
+            StoreBusy: Another process kept a file locked for too long.
+            OSError: A file cannot be read or written.
+        """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._lock.exclusive():
             return self._take(who)
@@ -78,8 +88,8 @@ class Snapshots:
     def restore(self, snapshot: str, who: str) -> Restored:
         """Restore the registries. Each file is replaced atomically, and its differences are published.
 
-        The current state is saved as a snapshot first. If the process is killed during the restore, possibly only some
-        files have been restored. In that case, restore again.
+        A snapshot of the current state is taken first. If the process is killed during the restore, only some of the
+        files may have been restored. In that case, restore again.
 
         Raises:
             RegistryError: The snapshot is not in the log, or has been altered.
@@ -107,7 +117,8 @@ class Snapshots:
         remove_leftovers(self._folder)
         digest = hashlib.sha256(data).hexdigest()
         snapshot = f"{self._clock.now():%Y%m%dT%H%M%SZ}-{digest[:12]}"
-        write_atomic(self._folder / f"{snapshot}.json", data)  # equal content in one second: same name
+        # The name exists if the same content was saved in the same second; it is then replaced by an equal file.
+        write_atomic(self._folder / f"{snapshot}.json", data)
         return self._log.append(self._now(), who, "snapshot", snapshot, digest)
 
     def _load(self, snapshot: str, digest: str) -> dict[Subject, RegistryDocument]:

@@ -11,11 +11,11 @@ from engine.formats.tags import TagError, TagRegistry
 
 
 class RegistryError(ConfigError):
-    """Something cannot be registered, for example because of a name clash. No part of it was registered."""
+    """A tool, prompt or agent cannot be registered, for example because of a name clash. Nothing was registered."""
 
 
 class UnknownEntry(RegistryError, UnknownName):
-    """Nothing is registered with this id."""
+    """No tool, prompt or agent is registered with this id."""
 
 
 class StaticSource:
@@ -48,7 +48,7 @@ class StaticSource:
         """The tools, by every name and alias."""
         return MappingProxyType(self._entries)
 
-    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 - of the protocol
+    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- required by the protocol
         return self._tools
 
     async def find(self, name: str) -> Tool | None:
@@ -56,7 +56,7 @@ class StaticSource:
 
 
 def check_tag(spec: ToolSpec) -> None:
-    """Check that a tag is valid. An invalid one would break the parsing of every answer.
+    """Check that a tool's tag is valid. An invalid one would break the parsing of every answer.
 
     Raises:
         RegistryError: The tag is invalid.

@@ -45,12 +45,16 @@ class _Report:
 def build_registry_from_tool_service(
     tool_service: ToolService, strict: bool = False, name: str = "service"
 ) -> Registry:
-    """Create a registry with one static source, called `name`, of all definitions that have a callable.
+    """Create a registry whose only source has a tool for each definition that comes with a callable.
 
     Args:
-        strict: Raise RegistryError for the first definition without a callable, callable without a definition, or pair
-            that does not match. Otherwise these are skipped, logged, and listed in `Registry.problems`. Duplicate names
-            are always an error.
+        tool_service: The service.
+        strict: Whether a definition without a callable, a callable without a definition, or a pair that does not match
+            is an error. Otherwise it is skipped, logged, and listed in `Registry.problems`.
+        name: The name of the source.
+
+    Raises:
+        RegistryError: Two definitions have the same name; or, if strict, something would have been skipped.
     """
     report = _Report(strict, [])
     callables = dict(tool_service.callables())

@@ -11,7 +11,7 @@ MOST_BYTES = 16 << 20
 _ROOT = Path(__file__).resolve().parents[2]  # the folder that contains our packages
 _OURS = ("engine", "sandbox")
 _LIMITS = Limits(wall_s=20.0, cpu_s=20.0)
-# The box's worker has already imported parts of `sandbox` from another folder, so these are unloaded first.
+# The process in the box has already imported parts of `sandbox` from another folder, so these are unloaded first.
 _CODE = """
 import importlib, sys
 for each in [name for name in sys.modules if name.split(".")[0] in {ours}]:
@@ -21,7 +21,7 @@ importlib.import_module({name!r})
 
 
 class TrialImport:
-    """Imports modules in boxes that contain the installed packages, Knackbox's code and the adapter's package."""
+    """Imports modules in boxes in which the installed packages, Knackbox and the adapter's package are available."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
@@ -30,7 +30,9 @@ class TrialImport:
         """Import the module `name` with this source in a box.
 
         Args:
-            file: The module's location, from which its sibling modules are found.
+            name: The full name of the module.
+            file: The module's location, by which its sibling modules are found.
+            source: The source to import instead of the file's content.
 
         Raises:
             RegistryError: The import fails. The message says why.

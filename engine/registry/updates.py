@@ -1,8 +1,8 @@
-"""`RegistryUpdates`: publishes what was registered, changed, disabled or deleted to all processes on a home (REG-8).
+"""`RegistryUpdates`: informs all processes on a home when a tool, prompt or agent changes (REG-8).
 
 A keeper is a component that stores tools, prompts or agents. It first writes its source of truth (a file, a folder, a
-row) and then publishes the change. If it is killed in between, it calls `reconcile` at its next start, which publishes
-the missed changes. So an event may be late, but is never lost.
+row) and then publishes the change. If it is killed in between, `reconcile` publishes the missed change when the keeper
+starts again. So an event may be late, but is never lost.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
@@ -17,7 +17,7 @@ from engine.stores.event_log import EventLog
 from engine.stores.records import Records
 
 REGISTRY_UPDATED = "REGISTRY_UPDATED"
-TOOLS_GENERATION = "tools"  # names a generation in the records, which changes whenever the set of tools does
+TOOLS_GENERATION = "tools"  # the generation in the records that changes whenever the set of tools does
 
 _AT_ONCE = 500  # items in one query
 
@@ -38,7 +38,7 @@ _STATES = Table(
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One change.
+    """A change of one tool, prompt or agent.
 
     Attributes:
         space_id: The space of the item; None for the space of the home.
@@ -53,7 +53,7 @@ class Update:
 
 
 class RegistryUpdates:
-    """Writes `REGISTRY_UPDATED` to the event log, and remembers what each keeper has published. Every method blocks."""
+    """Writes `REGISTRY_UPDATED` events, and stores what each keeper has published. Every method blocks."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class RegistryUpdates:
 
         Args:
             events: The event log.
-            lasting: The database that contains the event log.
-            records: The database whose generation of tools is increased with each change.
+            lasting: The database with the event log.
+            records: The database with the generation of tools, which each change increments.
             clock: The source of time.
             space_id: The space of the home, such as ``shared:household``; used for changes without a space.
         """
@@ -81,7 +81,11 @@ class RegistryUpdates:
         lasting.create(_SCHEMA)
 
     def publish(self, subject: Subject, event: Happening, item_id: str, space_id: str | None = None) -> int:
-        """Publish one change that no keeper reconciles, and return its offset. Do not call it inside a transaction."""
+        """Publish one change that no keeper reconciles. Do not call it inside a transaction.
+
+        Returns:
+            The offset of the event.
+        """
         return self.publish_all([Update(subject, event, item_id, space_id)])[0]
 
     def publish_all(self, updates: Iterable[Update], *, keeper: str = "") -> list[int]:
@@ -94,7 +98,7 @@ class RegistryUpdates:
         if not listed:
             return []
         if any(each.subject == "tools" for each in listed):
-            self._records.bump(TOOLS_GENERATION)  # first, so that subscribers find the change
+            self._records.bump(TOOLS_GENERATION)  # before the events, so that subscribers find the change
         with self._lasting.begin() as connection:
             if keeper:
                 self._remember(connection, keeper, listed)
@@ -110,11 +114,11 @@ class RegistryUpdates:
         disabled: Container[str] = (),
         always: Container[str] = (),
         among: Collection[str] | None = None,
-        gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- regardless of the state
+        gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- the default ignores the state
     ) -> list[Update]:
         """Publish every difference between a keeper's source of truth and what it published before.
 
-        Returns the updates. Nobody may change the source of truth while this runs.
+        The caller must make sure that the source of truth does not change in the meantime.
 
         Args:
             keeper: The keeper.
@@ -123,6 +127,9 @@ class RegistryUpdates:
             always: Items to publish even if unchanged. A disabled item is published twice, as written and as disabled.
             among: The only items to compare, for a keeper that knows that all others are published.
             gone: Returns what happened to an item that no longer exists, given its last state.
+
+        Returns:
+            The published changes.
         """
         known = self.published_states(keeper, subject, space_id, among)
         changed: list[Update] = []
@@ -139,7 +146,7 @@ class RegistryUpdates:
         return differences
 
     def leave_other_spaces(self, keeper: str, subject: Subject) -> None:
-        """If the home was in other spaces before, publish the deletion of this keeper's items there."""
+        """Publish the deletion of this keeper's items in other spaces, in which the home may have been before."""
         gone = self._elsewhere(keeper, subject)
         for start in range(0, len(gone), _AT_ONCE):
             self.publish_all(gone[start : start + _AT_ONCE], keeper=keeper)

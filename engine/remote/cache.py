@@ -1,6 +1,7 @@
-"""`ManifestCache`: keeps manifests across restarts (MOD-3), as received, with time and source, until they expire.
+"""`ManifestCache`: keeps the manifests of modules across restarts until they expire (MOD-3).
 
-Cached manifests are validated like fetched ones, so that an attacker gains nothing from write access to the cache.
+They are stored as received, and validated like fetched ones, so that an attacker gains nothing from write access to the
+cache.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from engine.stores.atomic import remove_leftovers, write_atomic
 TTL_S = 3600.0
 MOST_BYTES = 4 << 20
 MOST_DEPTH = 72  # nesting of a whole manifest, which contains schemas of the maximum depth
-_YEARS = range(2000, 2201)  # other years cannot be correct, and date arithmetic would overflow
+_YEARS = range(2000, 2201)  # other years cannot be correct, and could make date arithmetic overflow
 ANY_IDENTITY = ""  # the identity of a manifest that another program stored in a shared cache
 _log = logging.getLogger("knackbox.modules")
 
@@ -50,7 +51,7 @@ class Cached:
         """Encode the manifest.
 
         Raises:
-            ValueError: `decoded` would refuse the result.
+            ValueError: The manifest is too large or nested too deeply for `decoded`.
         """
         stored = {"identity": self.identity, "fetched_at": self.fetched_at.isoformat(), "manifest": self.manifest}
         try:
@@ -80,7 +81,7 @@ class Cached:
 
 
 class ManifestCache(Protocol):
-    """Stores manifests. Methods never raise: a failure of the cache is logged, and only causes more requests."""
+    """Stores manifests. Its methods never raise: if the cache fails, that is logged, and modules are asked instead."""
 
     async def load(self, name: str) -> Cached | None: ...
 

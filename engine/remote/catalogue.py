@@ -1,4 +1,4 @@
-"""`Catalogue`: the current state of each module: its tools, their age, and whether it answered the last request."""
+"""`Catalogue`: keeps the state of each module: its tools, their age, and whether it answered the last request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Catalogue:
         return self._entries[name].module
 
     def due(self, name: str) -> bool:
-        """Whether to ask the module for its manifest before its tools are used."""
+        """Whether the module must be asked for its manifest before its tools are used."""
         entry = self.entry(name)
         if entry is None or entry.cached is not None:
             return False
@@ -100,12 +100,15 @@ class Catalogue:
         return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)
 
     def adopt(self, name: str, cached: Cached, offer: Offer, *, answered: bool) -> None:
-        """Apply a manifest.
+        """Use this manifest as the module's current one.
 
         Unchanged tools keep their objects, so that their schemas are not compiled again.
 
         Args:
-            answered: Whether it came from the module itself rather than the cache.
+            name: The module.
+            cached: The manifest.
+            offer: Its content.
+            answered: Whether the manifest came from the module itself, and not from the cache.
         """
         entry = self._entries[name]
         old = entry.tools

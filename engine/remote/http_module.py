@@ -26,12 +26,12 @@ from engine.remote.text import clean, first_of, one_line
 
 MANIFEST_BYTES = 1 << 20
 ANSWER_BYTES = 8 << 20
-ERROR_BYTES = 2_000  # the most that is read of an error response's body
+ERROR_BYTES = 2_000  # at most this much of an error response's body is read
 CONNECT_S = 10.0
 DENIED = frozenset({401, 403, 407})
-# The call's deadline is this much later than that of the request, so that the caller gets our message and not the
-# pipeline's. It is also the wait before a retry after a time-out, so that a retry without enough time left is not
-# started.
+# The call's deadline is this many seconds later than that of the request, so that the caller receives this module's
+# message and not the pipeline's. It is also the wait before a retry after a time-out. Since it is all the time that is
+# left then, no such retry is started.
 GRACE_S = 0.5
 _CHUNK = 64 * 1024
 
@@ -108,10 +108,12 @@ class HttpModule:
         return digest(["http", self._name, self._url])
 
     async def fetch(self) -> Any:
-        """Fetch the manifest, unchanged. httpx.HTTPError and ToolFailure (access denied) propagate.
+        """Fetch the manifest, and return it as received.
 
         Raises:
             ManifestError: The status is not 200, or the body is not a manifest.
+            ToolFailure: The module denied access.
+            httpx.HTTPError: The module could not be reached.
         """
         try:
             return await self._exchange("GET", "manifest", MANIFEST_BYTES, only=HTTPStatus.OK)
@@ -146,9 +148,9 @@ class HttpModule:
                 end="timeout",
             ) from error
         except httpx.HTTPStatusError:
-            raise  # classified by its status, with Retry-After
+            raise  # it is classified by its status and Retry-After
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            forged = "CERTIFICATE_VERIFY_FAILED" in str(error)  # httpx does not expose the original error
+            forged = "CERTIFICATE_VERIFY_FAILED" in str(error)  # httpx does not expose the original exception
             failure_class, reason = (
                 (FailureClass.FATAL, "denied") if forged else (FailureClass.RETRYABLE, "unreachable")
             )
@@ -209,10 +211,12 @@ def failed(
 
 
 def not_let_in(module: str, status: int, by: str) -> ToolFailure:
-    """Return the failure of a denied request.
+    """Return the failure for a request to which the module denied access.
 
     Args:
-        by: Which setting the operator should check.
+        module: The module.
+        status: The HTTP status.
+        by: The setting that the operator should check.
     """
     text = f"the module {module} denied access (status {status}); check its {by} in the configuration"
     return refusal(text, "denied", FailureClass.FATAL)
@@ -238,10 +242,15 @@ async def _status_error(response: httpx.Response) -> httpx.HTTPStatusError:
 
 
 async def read(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
-    """Return the body, at most `limit` bytes of it.
+    """Return the body of a response.
+
+    Args:
+        response: The response.
+        limit: The maximum size in bytes.
+        cut: Whether a larger body is truncated.
 
     Raises:
-        TooLarge: The body is larger, and `cut` is false.
+        TooLarge: The body is larger, and `cut` is False.
     """
     if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
         raise TooLarge("the body is compressed, which was not requested")

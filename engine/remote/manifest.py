@@ -1,7 +1,7 @@
-"""The manifest of an HTTP module (MOD-1), and its conversion to tools.
+"""Reads the manifest of an HTTP module (MOD-1), and converts it to tools.
 
-A manifest that names a different module is refused completely, because nothing else in it can be trusted. A tool with
-an unusable schema is skipped.
+A manifest that names a different module is rejected as a whole, because nothing in it can be trusted. A tool with an
+unusable schema is skipped.
 """
 
 import re
@@ -36,7 +36,7 @@ class _ManifestModel(BaseModel):
 
 
 class Parameter(_ManifestModel):
-    """The short form of one argument. It is required by default."""
+    """An argument of a tool, described in the manifest's short form. Arguments are required by default."""
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_TOOL_NAME)]
     type: Annotated[str, Field(max_length=40)] = "string"
@@ -54,7 +54,7 @@ class Parameter(_ManifestModel):
 
 
 class ManifestTool(_ManifestModel):
-    """One tool. An unknown permission counts as the highest (ACCESS-1)."""
+    """A tool in a manifest. An unknown permission counts as the highest one (ACCESS-1)."""
 
     name: Annotated[str, Field(min_length=3, max_length=LONGEST_TOOL_NAME)]
     description: str = ""
@@ -89,10 +89,13 @@ class Manifest(_ManifestModel):
 
 
 def read_manifest(module: str, answer: Any, *, timeout_s: float, trusted: bool = False) -> Offer:
-    """Read the manifest of the module configured as `module`.
+    """Read the manifest of a module.
 
     Args:
-        trusted: Believe its hints that a tool is read-only, idempotent or not destructive.
+        module: The name of the module in the configuration.
+        answer: The manifest.
+        timeout_s: The deadline of a call of its tools, in seconds.
+        trusted: Whether to believe hints that a tool is read-only, idempotent or not destructive.
 
     Raises:
         ManifestError: The manifest is invalid.
@@ -130,7 +133,7 @@ def _refuse_wrong_names(module: str, names: list[str]) -> None:
 
 
 def _annotations(tool: ManifestTool, *, trusted: bool) -> Annotations:
-    """Derive annotations. For an untrusted module, assume the worst. `requires_confirmation` is always believed."""
+    """Derive the annotations of a tool. If its module is not trusted, the tool counts as destructive."""
     confirm = tool.says("requires_confirmation") is True
     if not trusted:
         return Annotations(destructive=True, requires_confirmation=confirm)

@@ -1,7 +1,7 @@
 """`McpConnection`: a connection to one MCP server, opened on first use and reopened after it broke.
 
-The SDK requires its scopes to be exited in the task that entered them, so a dedicated task holds each connection, and
-callers borrow the client.
+The SDK requires a connection to be closed by the task that opened it, so each connection has a task of its own, and
+callers share its client.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from engine.contract.failure import FailureClass, refusal
 from engine.remote.module import log
 from engine.remote.text import first_of
 
-START_S = 60.0  # time for a server to start and complete the handshake; callers may stop waiting sooner
+START_S = 60.0  # a server must start and complete the handshake within this time; callers may stop waiting sooner
 HEALTHY_S = 30.0  # a connection that lasted this long counts as healthy
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
@@ -35,7 +35,10 @@ class McpConnection:
         """Create the connection.
 
         Args:
-            changed: Called when the server announces that its tools changed.
+            name: The name of the module, for messages.
+            streams: Opens the streams to the server.
+            clock: The source of time.
+            changed: Called when the server announces that its tools have changed.
         """
         self._name = name
         self._streams = streams
@@ -57,7 +60,7 @@ class McpConnection:
         if self._closed:
             raise refusal(f"The module {self._name} is closed; nothing was run.", "closed", FailureClass.FATAL)
         if self._holder is not None and self._over.is_set():
-            await asyncio.wait([self._holder])  # the old connection must be closed and recorded before a new one starts
+            await asyncio.wait([self._holder])  # the old connection must be closed before a new one is opened
         if self._holder is None or self._holder.done():
             self._start()
         ready = self._ready
@@ -87,14 +90,15 @@ class McpConnection:
         self._over = asyncio.Event()
         self._ready = ready = asyncio.get_running_loop().create_future()
         self._holder = asyncio.create_task(self._hold(ready, self._over))
-        ready.add_done_callback(lambda future: future.cancelled() or future.exception())  # nobody may be waiting for it
+        # If nobody waits for the future, its exception counts as retrieved, so that asyncio logs no warning.
+        ready.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def _hold(self, ready: "asyncio.Future[Client]", over: asyncio.Event) -> None:
         """Connect, hold the connection until it ends, and record how long it lasted."""
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(START_S) as starting:
-                async with Client(self._streams(over.set), message_handler=self._heard, cache=None) as client:
+                async with Client(self._streams(over.set), message_handler=self._received, cache=None) as client:
                     starting.reschedule(None)
                     ready.set_result(client)
                     async with contextlib.AsyncExitStack() as stack:
@@ -102,7 +106,7 @@ class McpConnection:
                         await over.wait()
         except TimeoutError:
             self._refuse(ready, TimeoutError(f"it was not ready within {START_S:g} s"))
-        except Exception as error:  # noqa: BLE001 -- any error of the transport; waiters get it
+        except Exception as error:  # noqa: BLE001 -- any error of the transport; it is passed to those who wait
             self._refuse(ready, error)
         finally:
             over.set()
@@ -122,12 +126,12 @@ class McpConnection:
             wait = min(FIRST_WAIT_S * 2 ** (self._short_lives - 2), LONGEST_WAIT_S)
             self._not_before = self._clock.monotonic() + wait
 
-    async def _heard(self, message: ServerNotification | Exception) -> None:
+    async def _received(self, message: ServerNotification | Exception) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed()
 
     async def _listen(self, client: Client, stack: contextlib.AsyncExitStack) -> None:
-        """Subscribe to notifications (MCP 2026-07-28). Does nothing for servers without notifications."""
+        """Subscribe to notifications (MCP 2026-07-28), if the server sends any."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
             return

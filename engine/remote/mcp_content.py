@@ -1,4 +1,4 @@
-"""Converts an MCP server's answer to a return value: text stays text, everything else becomes a file (MOD-6)."""
+"""Converts the answer of an MCP server to a return value. Text stays text, everything else becomes a file (MOD-6)."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ from engine.contract.context import Produced, Workspace
 from engine.remote.text import one_line
 
 FOLDER = "modules"
-MOST_FILES = 16  # of one answer
+MOST_FILES = 16  # files written for one answer
 _ENDINGS = {
     "image/png": "png",
     "image/jpeg": "jpg",
@@ -40,7 +40,11 @@ Block = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResou
 
 
 def produced(module: str, result: CallToolResult, workspace: Workspace) -> Any:
-    """Return an answer's value, with its text as the message. Blocks, because it writes files. OSError propagates."""
+    """Return the value of an answer, with its text as the message. Blocks, because it writes files.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
     files: list[str] = []
     lines = [_line(module, block, workspace, files) for block in result.content]
     text = "\n".join(line for line in lines if line)

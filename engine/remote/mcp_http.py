@@ -1,4 +1,4 @@
-"""Connects to an MCP server over streamable HTTP: the SDK's transport with a client that limits response sizes."""
+"""Connects to an MCP server over streamable HTTP, with the SDK's transport and a limit on the size of responses."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,10 +13,12 @@ STREAM_S = 3600.0  # the longest silence on an event stream; calls have their ow
 
 
 class Bounded(httpx2.AsyncHTTPTransport):
-    """Aborts a response whose body exceeds the size limit of a message. The SDK limits the events of event streams.
+    """An HTTP transport that aborts a response whose body is too large for a message.
+
+    It does not limit event streams, whose events the SDK limits.
 
     Attributes:
-        status: The status of the last response, 0 before the first one. The SDK does not expose it on failure.
+        status: The status of the last response, 0 before the first one. After a failure, the SDK does not provide it.
     """
 
     status = 0

@@ -1,4 +1,4 @@
-"""`McpModule`: an MCP server as a module (MOD-6), through the official SDK: a command, or a streamable HTTP URL."""
+"""`McpModule`: a module whose tools come from an MCP server (MOD-6): a command, or a streamable HTTP URL."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ class McpServer:
     """The configuration of an MCP server: a command, or a URL with headers.
 
     Attributes:
-        trusted: Believe its hints (`engine.remote.mcp_tools`).
+        trusted: Whether to believe its hints (`engine.remote.mcp_tools`).
         permission: The permission that users of its tools need.
         timeout_s: The deadline of one call, in seconds.
     """
@@ -59,7 +59,7 @@ class McpServer:
 
 
 class McpModule:
-    """One MCP server. It is started when its tools are first needed."""
+    """An MCP server as a module. The server is started, or contacted, when its tools are first needed."""
 
     def __init__(self, name: str, server: McpServer, clock: Clock) -> None:
         self._name = name
@@ -79,7 +79,7 @@ class McpModule:
     @property
     def where(self) -> str:
         command = self._server.command
-        if command is not None:  # without its arguments, which may hold secrets
+        if command is not None:  # the arguments are not shown, because they may hold secrets
             return command.command
         return str(httpx2.URL(self._server.url).copy_with(username=None, password=None, query=None, fragment=None))
 
@@ -90,10 +90,12 @@ class McpModule:
         return digest(["mcp", self._name, *place])
 
     async def fetch(self) -> Any:
-        """Fetch all pages of the server's list of tools. ToolFailure and MCPError propagate.
+        """Fetch all pages of the server's list of tools.
 
         Raises:
             ManifestError: The list is invalid or too large.
+            ToolFailure: There is no connection, or the server denied access.
+            MCPError: The server reports an error.
         """
         client = await self._client()
         listed: list[dict[str, Any]] = []
@@ -109,7 +111,7 @@ class McpModule:
                 raise
             if len(listed) + len(page.tools) > MOST_TOOLS:
                 raise ManifestError(f"it lists more than {MOST_TOOLS} tools")
-            for tool in await asyncio.to_thread(kept_of, page.tools):  # everything else on a page is dropped
+            for tool in await asyncio.to_thread(kept_of, page.tools):  # the rest of the page is discarded
                 size += len(json.dumps(tool))
                 if size > LISTING_BYTES:
                     raise ManifestError(f"its list of tools is larger than {LISTING_BYTES >> 20} MiB")
@@ -202,7 +204,7 @@ class McpModule:
         return gone
 
     def _failure(self, error: MCPError) -> ToolFailure:
-        """Return the failure for an error. The SDK hides the HTTP status, so the last one our transport saw is used."""
+        """Return the failure for an error. The SDK hides the HTTP status, so that of the last response is used."""
         status = self._http.status if self._http is not None else 0
         if self._drop_if_gone(error):
             # A server that does not know the session has not processed the call.

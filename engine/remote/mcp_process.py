@@ -1,7 +1,8 @@
-"""Runs an MCP server as a process that speaks on stdin and stdout, as a transport for the SDK's client.
+"""Runs an MCP server as a process that communicates over stdin and stdout: a transport for the SDK's client.
 
-The SDK's `stdio_client` buffers lines of any length and leaves stderr to a file; here both are limited. The program is
-configured by the operator, so it runs outside a box, with environment variables that do not include Knackbox's keys.
+The SDK's own `stdio_client` limits neither the length of a line nor what a server writes to stderr; here both are
+limited. The program is configured by the operator, so it runs outside a box. Its environment variables do not include
+Knackbox's keys.
 """
 
 import asyncio
@@ -22,8 +23,8 @@ from engine.remote.module import log
 from engine.remote.text import one_line
 
 MOST_LINE = 16 << 20  # bytes of one message
-MOST_LOGGED = 200  # stderr lines logged per process; the rest is read and dropped
-GRACE_S = 2.0  # time to exit after stdin is closed, and again after each signal
+MOST_LOGGED = 200  # stderr lines logged per process; the rest is read and discarded
+GRACE_S = 2.0  # the time that a process has to exit after stdin is closed, and again after each signal
 POLL_S = 0.01
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
@@ -35,7 +36,7 @@ class Command:
     """A program to start.
 
     Attributes:
-        env: Added to the few variables that are passed on (`PASSED_ON`).
+        env: Environment variables, in addition to the few that are passed on (`PASSED_ON`).
     """
 
     command: str
@@ -78,7 +79,7 @@ async def process_streams(name: str, command: Command, ended: Callable[[], None]
     try:
         yield received, sent
     finally:
-        with anyio.CancelScope(shield=True):  # leave no process behind on cancellation
+        with anyio.CancelScope(shield=True):  # even a cancellation must not leave a process behind
             await _end(process)
             for task in tasks:
                 task.cancel()
@@ -134,7 +135,7 @@ async def _log(name: str, process: asyncio.subprocess.Process) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process as the protocol specifies: close stdin, wait, SIGTERM, wait, SIGKILL; signals go to its group."""
+    """End the process as the protocol specifies: close stdin, wait, send SIGTERM to its group, wait, send SIGKILL."""
     assert process.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
     process.stdin.close()
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -142,13 +143,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             _signal(process, number)
     if not await _exited(process):
         log.warning("The process %d of an MCP server did not end after SIGKILL.", process.pid)
-    _signal(process, signal.SIGKILL)  # ends processes that it started and left running
+    _signal(process, signal.SIGKILL)  # kills processes that the server started and left running
     # Processes outside the group may hold the pipes open, and no public API closes our ends.
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 async def _exited(process: asyncio.subprocess.Process) -> bool:
-    """Whether the process exits within `GRACE_S` seconds. `process.wait` would also wait for holders of its pipes."""
+    """Whether the process exits within `GRACE_S` seconds. `process.wait` would also wait until its pipes are closed."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             while process.returncode is None:  # noqa: ASYNC110 -- there is no event for it

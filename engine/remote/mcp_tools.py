@@ -1,7 +1,7 @@
 """Converts the list of an MCP server to tools (MOD-6).
 
-A server's hints are not verified. They are believed only where they make the engine stricter, since a malicious server
-could describe anything as harmless. With `trusted`, the operator states that a server's hints may be believed.
+A server's hints cannot be verified, and a malicious server could describe anything as harmless. Therefore only hints
+that make the engine stricter are believed, unless the operator declares the server trusted.
 """
 
 import re
@@ -65,7 +65,7 @@ class McpToolList(BaseModel):
 
 
 def kept_of(tools: list[Tool]) -> list[dict[str, Any]]:
-    """Return the used parts of the listed tools, shortened to their limits."""
+    """Return those parts of the listed tools that are used, shortened to their limits."""
     return [_kept(each) for each in tools]
 
 
@@ -77,7 +77,7 @@ def listing_of(kept: list[dict[str, Any]], instructions: str | None) -> dict[str
 def _kept(tool: Tool) -> dict[str, Any]:
     hints = {"read_only_hint", "destructive_hint", "idempotent_hint"}
     kept: dict[str, Any] = {
-        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # still too long if it was too long, so that it is rejected later
+        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # a name that is too long stays too long, and is rejected later
         "description": (tool.description or "")[: 2 * DESCRIPTION],
         "inputSchema": tool.input_schema,
     }

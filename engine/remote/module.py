@@ -1,4 +1,4 @@
-"""`RemoteModule`: a remote provider of tools, using any protocol. `Modules` combines all modules into one source."""
+"""`RemoteModule`: a remote provider of tools, over any protocol. `Modules` combines all of them into one source."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ LONGEST_TOOL_NAME = 128
 
 
 class ManifestError(Exception):
-    """A module's manifest is invalid; the message is one line. None of it was used."""
+    """A module's manifest is invalid, and no part of it was used. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Offer:
 
 
 class RemoteModule(Protocol):
-    """A configured module. Nothing is requested or started before it is needed."""
+    """A configured module. It is contacted, or its process started, only when that is needed."""
 
     @property
     def name(self) -> str: ...
@@ -52,7 +52,7 @@ class RemoteModule(Protocol):
         ...
 
     async def fetch(self) -> Any:
-        """Fetch its manifest as JSON. Errors of the connection propagate.
+        """Fetch its manifest as JSON. Connection errors propagate.
 
         Raises:
             ManifestError: The answer is not a manifest.
@@ -60,7 +60,7 @@ class RemoteModule(Protocol):
         ...
 
     def read(self, manifest: Any) -> Offer:
-        """Read a fetched or cached manifest. Blocks for milliseconds.
+        """Read a fetched or cached manifest. This blocks for milliseconds.
 
         Raises:
             ManifestError: The manifest is invalid.

@@ -1,9 +1,9 @@
-"""`Modules`: remote tools as one source (MOD-2, MOD-3). Decides which module is asked for its manifest, and when.
+"""`Modules`: the source of all remote tools (MOD-2, MOD-3). It decides when to ask which module for its manifest.
 
-Modules are asked when something needs them. A list of tools waits for modules whose tools are not known yet, but at
-most `PATIENCE_S` seconds after they were asked. Later answers appear in the next list, and subscribers are notified.
-A call waits only for its own module. A module that did not answer is not asked again for a while, and keeps the tools
-of its last manifest.
+Modules are asked when their tools are needed. A request for a list of tools waits for modules whose tools are not known
+yet, but not longer than `PATIENCE_S` seconds. Tools of modules that answer later appear in the next list, and
+subscribers are notified. A call waits only for its own module. A module that did not answer is not asked again for a
+while, and keeps the tools of its last manifest.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from engine.remote.states import ModuleState
 from engine.remote.text import first_of, one_line
 
 DISCOVERY_S = 10.0  # the deadline for one module's manifest
-PATIENCE_S = 2.0  # the longest wait of a list of tools
+PATIENCE_S = 2.0  # how long a request for a list of tools waits for modules
 BURST_S = 0.2  # a module's notifications within this time are combined
 
 
@@ -71,7 +71,7 @@ class Modules:
         return "modules"
 
     def states(self) -> list[ModuleState]:
-        """Return the state of every configured module, by name, without asking any."""
+        """Return the state of every configured module, sorted by name, without contacting any."""
         return self._catalogue.states()
 
     async def refresh(self, names: Iterable[str] | None = None) -> list[ModuleState]:
@@ -97,7 +97,7 @@ class Modules:
         return await self.refresh()
 
     async def load(self) -> None:
-        """Load the cache, unless it is already loaded and no process has changed its tools since."""
+        """Load the cached manifests, unless they are loaded and no process has changed its tools since."""
         if not self._catalogue.names or self._generation() == self._seen:
             return
         async with self._loading:
@@ -150,7 +150,7 @@ class Modules:
         ended = await asyncio.gather(*(module.aclose() for module in modules), return_exceptions=True)
         for module, error in zip(modules, ended, strict=True):
             if isinstance(error, BaseException):
-                log.warning("The module %s did not close: %s", module.name, one_line(str(error)))
+                log.warning("The module %s could not be closed: %s", module.name, one_line(str(error)))
         await self._cache.aclose()
 
     async def _wait_a_little(self, names: Sequence[str]) -> None:
@@ -161,7 +161,10 @@ class Modules:
             await asyncio.wait(asked, timeout=left)
 
     def _ask(self, name: str) -> "asyncio.Task[None]":
-        """Return the task of a module's running or new request. The task never fails, and outlives its waiters."""
+        """Return the task that asks a module for its manifest, after starting it if it is not running.
+
+        The task never fails, and continues even if nobody waits for it any longer.
+        """
         task = self._asking.get(name)
         if task is None:
             task = self._asking[name] = asyncio.create_task(self._fetch(name))
@@ -184,28 +187,30 @@ class Modules:
             denied = isinstance(error, ToolFailure) and error.failure_class is FailureClass.FATAL
             # Callers do not learn why a connection failed; the reason is in the state and the log.
             why = error.__cause__ if isinstance(error, ToolFailure) and not denied else None
-            event = "module_manifest_error" if denied else "module_unreachable"  # a denial is also an answer
+            event = (
+                "module_manifest_error" if denied else "module_unreachable"
+            )  # a module that denies access is reachable
             self._failed(name, event, first_of(why or error), denied=denied)
         else:
             took_ms = (self._clock.monotonic() - began) * 1000
             self._catalogue.adopt(name, cached, offer, answered=True)
             log.info("module_discovered module=%s tools=%d ms=%.0f", name, len(offer.specs), took_ms)
             await self._keep(name, cached)
-        await self._tell(name)
+        await self._publish(name)
 
     def _failed(self, name: str, event: str, error: str, *, denied: bool = False) -> None:
         self._catalogue.failed(name, error, denied=denied)
         log.warning("%s module=%s error=%s", event, name, error)
 
     async def _keep(self, name: str, cached: Cached) -> None:
-        """Store the manifest in the cache. Never fails: the manifest is used even if it cannot be stored."""
+        """Store the manifest in the cache. Errors are only logged: the manifest is used even if it cannot be stored."""
         try:
             await self._cache.save(name, cached, self._ttl_s)
         except Exception as error:  # noqa: BLE001 -- see above
             log.warning("The manifest of the module %s could not be stored: %s.", name, first_of(error))
 
     async def _take_cached(self, name: str) -> None:
-        """Load the cached manifest of one module. Never fails, so that it cannot affect the others."""
+        """Load the cached manifest of one module. Errors are only logged, so that they do not affect other modules."""
         try:
             cached = await self._cache.load(name)
             if cached is None or not self._catalogue.newer(name, cached):
@@ -215,9 +220,9 @@ class Modules:
             log.warning("The cached manifest of the module %s is not used: %s.", name, first_of(error))
         else:
             self._catalogue.adopt(name, cached, offer, answered=False)
-            await self._tell(name)
+            await self._publish(name)
 
-    async def _tell(self, name: str) -> None:
+    async def _publish(self, name: str) -> None:
         """Publish the tools of a module if they have changed since they were last published."""
         async with self._telling:
             try:
@@ -231,7 +236,7 @@ class Modules:
                 self._published[name] = truth
 
     def _announce(self, name: str) -> None:
-        """Handle a notification that a module's tools changed: ask the module, once per burst of notifications."""
+        """Ask the module for its manifest after it announced a change, once for several notifications in a row."""
         if name not in self._announced:
             task = self._announced[name] = asyncio.create_task(self._ask_soon(name))
             task.add_done_callback(lambda _: self._announced.pop(name, None))

@@ -1,8 +1,8 @@
-"""`RedisCache`: manifests in a Redis that several machines share (MOD-3).
+"""`RedisCache`: keeps manifests in a Redis server that several machines share (MOD-3).
 
-The value of `module_manifest:{name}` is the manifest as JSON and nothing else, so that other programs can share the
-cache. Knackbox stores the source and time of its own entries under a second key, which is valid only for exactly that
-value.
+The value of `module_manifest:{name}` is the manifest as JSON and nothing else, so that other programs can use the cache
+as well. Knackbox stores the source and the time of an entry of its own under a second key, which is only valid together
+with exactly this value.
 """
 
 import hashlib
@@ -23,13 +23,15 @@ _log = logging.getLogger("knackbox.modules")
 
 
 class RedisCache:
-    """Stores manifests in Redis, which expires them."""
+    """Stores manifests in Redis, which deletes them when they expire."""
 
     def __init__(self, url: str, clock: Clock, ttl_s: float) -> None:
         """Create the cache, which connects on first use.
 
         Args:
-            ttl_s: The lifetime of a manifest.
+            url: The URL of the Redis server.
+            clock: The source of time.
+            ttl_s: The lifetime of a manifest, in seconds.
 
         Raises:
             ConfigError: The URL is not a Redis URL.
@@ -89,10 +91,10 @@ class RedisCache:
 
 
 def _from_us(data: bytes, source: bytes) -> Cached | None:
-    """Read an entry of our own from its value and its source key.
+    """Read an entry that Knackbox stored from its two values.
 
     Returns:
-        None if the source key is missing, or belongs to another value.
+        None if the second value is missing, or belongs to another manifest.
     """
     try:
         said = read_json(source)

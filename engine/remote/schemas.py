@@ -1,4 +1,4 @@
-"""Checks that the parameter schema of a remote tool compiles, and that validating against it takes limited time."""
+"""Checks that the parameter schema of a remote tool compiles, and that validation against it takes limited time."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ class ModuleState:
         reachable: Whether it answered the last request; None before the first request.
         error: Why it did not answer, in one line.
         refreshed_at: The time at which its manifest was fetched, UTC, ISO 8601; "" without a manifest.
-        left_out: Skipped tools of the manifest, each with the reason.
+        left_out: The tools of the manifest that were skipped, each with the reason.
     """
 
     name: str

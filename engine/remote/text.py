@@ -2,9 +2,9 @@
 
 
 def clean(text: str, limit: int) -> str:
-    """Return at most `limit` characters without control and invisible characters; line ends and tabs stay.
+    """Remove control and invisible characters except line ends and tabs, and cut the text to `limit` characters.
 
-    Unicode's format and private-use characters count as invisible. They could carry text that only a model reads.
+    Unicode's format and private-use characters count as invisible. They could carry text that only a model can see.
     """
     kept = "".join(each for each in text[: 4 * limit] if each.isprintable() or each in "\n\t").strip()
     return kept if len(kept) <= limit else f"{kept[: limit - 1]}…"

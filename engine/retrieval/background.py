@@ -1,8 +1,8 @@
-"""`Background`: lines of small talk, shipped with the package, as samples of requests that need no tool.
+"""`Background`: lines of small talk that serve as examples of requests that need no tool.
 
-The lines are greetings, opinions, feelings and general questions, written for this purpose. They are used in two ways.
-A request that resembles them is less likely to need a tool. And their similarity to the documents of an index shows how
-similar an unrelated text is to these documents.
+The lines are greetings, opinions, feelings and general questions, and are part of the package. They are used in two
+ways. A request that resembles them is less likely to need a tool. And their similarity to the documents of an index
+shows how similar an unrelated text is to these documents.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ import numpy.typing as npt
 from engine.stores.embedder import Embedder, Vectors
 
 LINES = Path(__file__).with_name("data") / "background.txt"
-NEAREST = 5  # lines that a request is compared with; their mean varies less than the nearest line
+NEAREST = 5  # a request is compared with this many lines; the mean of several varies less than the nearest one
 PROBE_EVERY = 4  # every fourth line is compared with all vectors of an index
-# Lower bounds of the mean and the standard deviation of cosines. In an index of a few documents, small talk is far from
-# everything, and the mean would be near 0. The bounds were measured with 100 of BFCL's functions.
+# Lower bounds of the mean and the standard deviation of cosines. In an index of a few documents, small talk is not
+# similar to any document, so the mean would be near 0. The bounds were measured with 100 of BFCL's functions.
 LEAST_MEAN, LEAST_SPREAD = 0.2, 0.08
 
 Floats = npt.NDArray[np.float32]
@@ -27,20 +27,20 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The mean and the standard deviation of a cosine over the lines of small talk."""
+    """The usual value of a cosine: its mean and its standard deviation over the lines of small talk."""
 
     mean: float = 0.0
     spread: float = 1.0
 
     @classmethod
     def of(cls, figures: Floats) -> "Usual":
-        """Return the mean and the standard deviation of these cosines, each raised to its lower bound if necessary."""
+        """Calculate both from the cosines, and raise each to its lower bound if necessary."""
         if not len(figures):
             return cls()
         return cls(max(float(figures.mean()), LEAST_MEAN), max(float(figures.std()), LEAST_SPREAD))
 
     def deviation(self, figure: float) -> float:
-        """Return by how many standard deviations a figure exceeds the mean."""
+        """Return how many standard deviations a cosine is above the mean."""
         return (figure - self.mean) / self.spread
 
 
@@ -71,7 +71,7 @@ def background_lines() -> Sequence[str]:
 
 
 def _of_nearest(similarity: Vectors) -> Floats:
-    """Return, for each row, the mean of its greatest values."""
+    """Return, for each row, the mean of its `NEAREST` greatest values."""
     greatest = np.partition(similarity, similarity.shape[1] - NEAREST, axis=1)[:, -NEAREST:]
     found: Floats = greatest.mean(axis=1)
     return found

@@ -1,4 +1,4 @@
-"""`Bm25`: an inverted index to which documents are added, and from which they are removed, one at a time.
+"""`Bm25`: an inverted index for keyword search. Documents are added and removed one at a time.
 
 Scoring is BM25F with Lucene's non-negative idf (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25
 and Beyond", 2009): the occurrences of a term are weighted by their field before they saturate, so that a word of the
@@ -20,9 +20,10 @@ import numpy.typing as npt
 from engine.retrieval.document import Field
 from engine.retrieval.terms import Terms, weight_of
 
-K1 = 1.2  # how quickly repetitions of a term saturate; Lucene's default
-# Imaginary documents that are added to the real ones. Without them, in an index of three documents, every word would be
-# in at least a third of them, and would count so little compared with an unknown word that no request would be covered.
+K1 = 1.2  # controls how quickly repetitions of a term saturate; Lucene's default
+# The rarity of words is calculated as if the index had this many more documents. Otherwise every word of an index of
+# three documents would be in at least a third of them, and would count so little compared with an unknown word that no
+# document would seem to match a request.
 BACKGROUND = 500
 
 Ints = npt.NDArray[np.uint32]
@@ -40,7 +41,7 @@ def rarity(documents: int, holders: Any) -> Any:
 
 
 def impacts(fields: Sequence[Field], splitter: Terms) -> dict[str, float]:
-    """Return the impact of each term of a document: what it adds to the score, before multiplication by its rarity."""
+    """Return the impact of each term of a document: its contribution to the score before multiplication by rarity."""
     weighted: dict[str, float] = {}
     for each in fields:
         terms = splitter.of(each.text)

@@ -9,7 +9,7 @@ import re
 from engine.retrieval.terms import Terms
 
 MOST_CLAUSES = 8  # only the first clauses of a request are searched for
-FEWEST_TERMS = 2  # a clause with fewer search terms does not say what it asks for
+FEWEST_TERMS = 2  # a clause with fewer search terms is too short to be searched for on its own
 # Verbs with which people ask for something. A conjunction before one of them starts a new clause.
 VERBS = frozenset(
     # Split from a string, because a list would have one word per line. Ruff reports the string's first line:

@@ -13,10 +13,10 @@ MOST_CHARACTERS = 8_000  # characters read from each part of a document, because
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A weighted part of a document, as BM25F scores it.
+    """A part of a document, with its weight for BM25F.
 
     Attributes:
-        usual: Its typical length in terms.
+        usual: The typical length of such a field, in terms.
         b: How much a greater length reduces the score, from 0 to 1.
     """
 
@@ -31,11 +31,11 @@ class Document:
     """Something that a search can find, such as a skill or a tool.
 
     Attributes:
-        id: Identifies the document, and is its exact name unless `name` is set.
+        id: Identifies the document. It is also its exact name, unless `name` is set.
         text: Its description.
         details: Names and descriptions of its parameters.
         choices: Allowed values of the parameters.
-        examples: Requests that it answers; each gets a separate vector.
+        examples: Requests for which it is the right result. Each gets its own vector.
     """
 
     id: str
@@ -51,7 +51,7 @@ class Document:
 
     @property
     def head(self) -> str:
-        """The name, spelled out, and the description."""
+        """The name, split into words, and the description."""
         return f"{spelled_out(self.called)}: {self.text}"
 
     @property
@@ -76,7 +76,7 @@ class Document:
 
     @property
     def embedded(self) -> tuple[str, ...]:
-        """The texts that get a vector each. The head is repeated, so that many parameters do not dilute it."""
+        """The texts that are embedded, each as one vector. The first repeats the head, so that it outweighs `rest`."""
         return (f"{self.head} {self.head} {self.details} {self.choices}".strip(), *self.examples)
 
 

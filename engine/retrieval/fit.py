@@ -1,18 +1,19 @@
 """`FitEvidence`: the evidence for and against a document being useful for a request, and the resulting probability.
 
-A ranking only compares documents with each other, so it cannot say that none of them fits. The probability is a
-logistic model of five figures. Similarity is measured in standard deviations from what small talk reaches in the same
-index: the more requests a home learns, the nearer is some vector to any text, and a fixed cosine would mean less and
-less. docs/design/retrieval.md says how the coefficients were fitted.
+A ranking only compares documents with each other, so it cannot say that none of them fits. The probability comes from a
+logistic model of five figures. Similarity is measured relative to small talk, in standard deviations, instead of as an
+absolute cosine: the more vectors an index has, the nearer the nearest one is to any text, even to an unrelated one.
+docs/design/retrieval.md says how the coefficients were fitted.
 """
 
 from dataclasses import dataclass
 from math import exp, log1p
 
-BIAS = -2.61
+BIAS = -3.0
 WORDS, REQUEST, NEARNESS, HEAD, CHAT = 0.29, 0.50, 0.86, 2.50, -0.36  # coefficients, in the order of the fields
-# For a document that shares no word with the request and whose head has no similar one. Chosen by hand: in the public
-# data such documents are too rare to fit a coefficient, but in a home of one skill they are what every request finds.
+# Added for a document that shares no word with the request, and whose head has no word similar to one in the request.
+# Chosen by hand: in the public data sets such documents are too rare to fit a coefficient, but in a home with a single
+# skill, every unrelated request finds such a document.
 UNMATCHED = -1.2
 
 
@@ -23,8 +24,8 @@ class FitEvidence:
     Attributes:
         words: BM25 score of the document.
         request: Sum of the weights of the request's terms, which grows with its length and the rarity of its words.
-        nearness: Cosine of the request and the document's nearest vector, in standard deviations above the mean of what
-            lines of small talk reach with their nearest vectors in this index.
+        nearness: Cosine of the request and the document's nearest vector, in standard deviations above the mean cosine
+            of lines of small talk and their nearest vectors in this index.
         head: Share of the words in the document's name and description that match the request, from 0 to 1.
         chat: How much the request resembles small talk, in standard deviations above the mean of lines of small talk.
     """

@@ -7,20 +7,25 @@ unrelated texts. docs/design/retrieval.md has measurements.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-DENSE_WEIGHT = 0.5  # weight of the vectors in the selection of candidates; the next four weights order them
-WORDS, MEANING, COVERED, MEANT = 0.25, 0.25, 0.30, 0.20
+DENSE_WEIGHT = 0.5  # weight of the vectors in the selection of candidates; the next weights order them
+# Weights of the BM25 score, the cosine, and the covered shares of the request and of the head. They depend on how many
+# terms a request has, since a short request has few words to match.
+SHORT, LONG = 6, 16
+OF_SHORT, OF_LONG = (0.20, 0.50, 0.20, 0.10), (0.25, 0.25, 0.30, 0.20)
 CLAUSE = 0.5  # weight of the clause that a candidate matches best; the whole request has the remaining weight
 
+Key = TypeVar("Key", str, int)
 Floats = npt.NDArray[np.float32]
 
 
 def fuse(
-    sparse: Mapping[str, float], dense: Mapping[str, float], dense_weight: float = DENSE_WEIGHT
-) -> dict[str, float]:
+    sparse: Mapping[Key, float], dense: Mapping[Key, float], dense_weight: float = DENSE_WEIGHT
+) -> dict[Key, float]:
     """Return a score from 0 to 1 for every id in either list. If one list is empty, only the other one counts.
 
     Args:
@@ -38,14 +43,22 @@ def fuse(
     }
 
 
-def combine(words: Floats, meaning: Floats, covered: Floats, meant: Floats) -> Floats:
-    """Return a score from 0 to 1 for each candidate: the weighted sum of four figures, each divided by its maximum."""
-    parts = ((words, WORDS), (meaning, MEANING), (covered, COVERED), (meant, MEANT))
+def combine(words: Floats, meaning: Floats, covered: Floats, meant: Floats, terms: int) -> Floats:
+    """Return a score from 0 to 1 for each candidate: the weighted sum of four figures, each divided by its maximum.
+
+    Args:
+        words: BM25 scores.
+        meaning: Cosine similarities.
+        covered: Shares of the request.
+        meant: Shares of the heads.
+        terms: The number of terms in the request.
+    """
+    share = min(max((terms - SHORT) / (LONG - SHORT), 0.0), 1.0)
     scores = np.zeros(len(words), dtype=np.float32)
-    for figures, weight in parts:
+    for figures, short, long in zip((words, meaning, covered, meant), OF_SHORT, OF_LONG, strict=True):
         best = figures.max(initial=0.0)
         if best > 0:
-            scores += np.float32(weight) * (np.maximum(figures, 0) / best)
+            scores += np.float32((1 - share) * short + share * long) * (np.maximum(figures, 0) / best)
     return scores
 
 
@@ -64,7 +77,7 @@ def add_clauses(whole: Floats, clauses: Sequence[Floats]) -> Floats:
     return scores
 
 
-def _of_best(scores: Mapping[str, float]) -> dict[str, float]:
+def _of_best(scores: Mapping[Key, float]) -> dict[Key, float]:
     """Divide the scores by the best one. Negative scores become 0."""
     best = max(scores.values(), default=0.0)
     return {id_: max(score, 0.0) / best if best > 0 else 0.0 for id_, score in scores.items()}

@@ -19,24 +19,24 @@ from engine.retrieval.document import Document
 from engine.retrieval.fusion import DENSE_WEIGHT
 from engine.retrieval.naming import folded, names_in
 from engine.retrieval.ranked import Ranked, Weigh
-from engine.retrieval.ranking import ClauseFigures, Figures, candidates, ranking, rarest_of
+from engine.retrieval.ranking import ClauseFigures, Figures, ordered, ranking, rarest_of, selected
 from engine.retrieval.terms import Terms
 from engine.retrieval.word_match import WordMatch
 from engine.stores.embedder import Embedder, Vectors
 from engine.stores.vectors import VectorIndex
 
 CANDIDATES = 100  # documents taken from each ranking (words, vectors), and kept after the two are fused
-PER_RESULT = 2  # candidates per requested result, if that gives more than CANDIDATES
+PER_RESULT = 2  # candidates per requested result, if this gives more than CANDIDATES
 MAX_VECTORS_PER_CANDIDATE = 4  # a document may have several near vectors, so more vectors are requested
-BATCH = 1_000  # vectors made and written at a time; if the process is killed, at most this many are lost
+BATCH = 1_000  # vectors computed and written at a time; if the process is killed, at most this many are lost
 HASH_CHARACTERS = 16
 
-Progress = Callable[[int, int], None]  # called with the number of vectors made so far and the total number to make
+Progress = Callable[[int, int], None]  # called with the number of vectors computed so far and the total number
 
 
 @dataclass(frozen=True, slots=True)
 class VectorReconciliation:
-    """What `load` changed: the numbers of vectors that were added and removed."""
+    """How many vectors `load` added to the collection and removed from it."""
 
     added: int
     removed: int
@@ -45,9 +45,8 @@ class VectorReconciliation:
 class HybridIndex:
     """A searchable set of documents. Thread-safe.
 
-    The words are kept in memory; `load` reads them. The vectors are in `collection`, which other processes may change
-    too: if a vector that belongs to this index is removed by another process or by a repair, the next search adds it
-    again.
+    The words are kept in memory and are filled by `load`. The vectors are in `collection`, which other processes may
+    change as well: if another process or a repair removes a vector of this index, the next search adds it again.
     """
 
     def __init__(self, collection: VectorIndex, embedder: Embedder, dense_weight: float = DENSE_WEIGHT) -> None:
@@ -69,7 +68,7 @@ class HybridIndex:
         self._vectors: dict[str, dict[str, str]] = {}  # document id -> vector id -> what is embedded
         self._checked_revision: int | None = None
         self._background: Background | None = None
-        self._usual: tuple[tuple[int, int], Usual] | None = None  # for one revision and one number of vectors
+        self._usual: tuple[tuple[int, int], Usual] | None = None  # preceded by the revision and number of vectors
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -79,13 +78,13 @@ class HybridIndex:
 
     @property
     def made_by(self) -> str | None:
-        """The name of the embedder that made the vectors of the collection; None until all of them are made."""
+        """The name of the embedder that made the vectors of the collection; None until all of them exist."""
         return self._collection.made_by
 
     def load(self, documents: Iterable[Document], progress: Progress | None = None) -> VectorReconciliation:
         """Replace all documents. Unchanged documents cost nothing, so this may be called after every change.
 
-        Missing vectors are made, and vectors without a document are deleted. If the process is killed, the next
+        Missing vectors are computed, and vectors without a document are deleted. If the process is killed, the next
         load continues where this one stopped.
 
         Raises:
@@ -105,7 +104,7 @@ class HybridIndex:
             return self._reconcile(prune=True, progress=progress)
 
     def rebuild(self, documents: Iterable[Document], progress: Progress | None = None) -> VectorReconciliation:
-        """Replace all documents as `load` does, and make all vectors again, including existing ones."""
+        """Replace all documents as `load` does, and compute all vectors again, including existing ones."""
         with self._lock:
             self._collection.made_by = None
             self._collection.clear()
@@ -156,13 +155,17 @@ class HybridIndex:
             vector = self._embedder.embed([query])[0]
             dense = self._nearest(vector, count)
             named = self._named_in(query)
-            ids = candidates(sparse, dense, named, count, self._dense_weight)
+            ids = ordered(selected(sparse, dense, count, self._dense_weight), named, count)
             matched = self._match.match({term: words[term] for term in rarest}, weights, ids)
             request = sum(weights[term] for term in rarest)
             background = self._background = self._background or Background(self._embedder)
             chat, usual = background.resemblance(vector), self._usual_cosines(background)
             clauses = self._clauses(query, {term: weights[term] for term in rarest}, ids)
-        return ranking(Figures(ids, sparse, dense, named, matched, request, chat, usual, clauses), k, weigh)
+        farthest = min(dense.values(), default=0.0)
+        figures = Figures(
+            ids, sparse, dense, named, matched, len(words), request, chat, usual, clauses, farthest=farthest
+        )
+        return ranking(figures, k, weigh)
 
     def _clauses(self, query: str, weights: Mapping[str, float], ids: Sequence[str]) -> list[ClauseFigures]:
         """Compare each clause of a request with the candidates.
@@ -173,14 +176,15 @@ class HybridIndex:
         texts = clauses_of(query, self._terms)
         figures: list[ClauseFigures] = []
         for text, vector in zip(texts, self._embedder.embed(texts), strict=True):
-            words = {term: word for term, word in self._terms.with_words(text).items() if term in weights}
+            terms = self._terms.with_words(text)
+            words = {term: word for term, word in terms.items() if term in weights}
             of_clause = {term: weights[term] for term in words}
             sparse = dict(self._bm25.scored(of_clause, len(self._documents)))
             dense = self._nearest(vector, len(ids))
             farthest = min(dense.values(), default=0.0)
             bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
             near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
-            figures.append(ClauseFigures(bm25, near, self._match.match(words, of_clause, ids)))
+            figures.append(ClauseFigures(bm25, near, self._match.match(words, of_clause, ids), len(terms)))
         return figures
 
     def _named_in(self, query: str) -> dict[str, int]:
@@ -190,7 +194,7 @@ class HybridIndex:
         return {id_: 2 if self._documents[id_].called in spelled else 1 for id_ in ids}
 
     def _usual_cosines(self, background: Background) -> Usual:
-        """Return the greatest cosines of lines of small talk with any vector of a document."""
+        """Return the mean and spread of the cosines of small-talk lines and their nearest vectors in this index."""
         state = (self._collection.revision, len(self._owner))
         if self._usual is None or self._usual[0] != state:
             best = [list(self._nearest(probe, 1).values()) for probe in background.probes]
@@ -204,7 +208,7 @@ class HybridIndex:
         per_document = min(MAX_VECTORS_PER_CANDIDATE, -(-len(self._owner) // len(self._documents)))
         best: dict[str, float] = {}
         for vector_id, similarity in self._collection.query(vector, count * per_document):
-            owner = self._owner.get(vector_id)  # None if it is stale, or its document is not known to this process yet
+            owner = self._owner.get(vector_id)  # None if the vector is stale, or this process lacks its document so far
             if owner is not None and len(best) < count:
                 best.setdefault(owner, similarity)
         return best
@@ -219,7 +223,7 @@ class HybridIndex:
         self._owner.update(dict.fromkeys(vectors, document.id))
 
     def _forget(self, document_id: str) -> set[str]:
-        """Remove a document from memory. Returns the ids of its vectors."""
+        """Remove a document from memory, and return the ids of its vectors."""
         document = self._documents.pop(document_id, None)
         if document is None:
             return set()
@@ -241,7 +245,7 @@ class HybridIndex:
         missing = sorted(self._owner.keys() - present)
         writes = 0
         if len(missing) > BATCH or (missing and self._collection.made_by != self._embedder.name):
-            self._collection.made_by = None  # after a kill, the collection must not pass as complete
+            self._collection.made_by = None  # if the process is killed, the collection must not seem complete
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             texts = [self._vectors[self._owner[id_]][id_] for id_ in batch]
@@ -254,7 +258,7 @@ class HybridIndex:
             self._collection.delete(stale)
         if self._collection.made_by != self._embedder.name:
             self._collection.made_by = self._embedder.name
-        self._checked_revision = before  # the revision that the comparison was based on
+        self._checked_revision = before  # the revision on which the comparison was based
         self._count_own_writes(before, writes + bool(stale))
         return VectorReconciliation(len(missing), len(stale))
 

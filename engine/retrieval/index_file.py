@@ -16,7 +16,7 @@ from engine.stores.locks import StoreBusy
 _VALUES_AT_ONCE = 500  # the most values in one query
 _UNUSABLE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_CODE = 0xFF  # SQLite's extended result codes keep the primary one in the low byte
+_CODE = 0xFF  # the low byte of SQLite's extended result code is the primary result code
 _META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _ERASE_POLL_S = 0.02
 
@@ -51,7 +51,7 @@ class IndexFile:
             The connection, and whether it was reopened, for instance because the file was replaced.
 
         Raises:
-            ConfigError: The file can neither be used nor replaced, or it was found to be damaged and was replaced.
+            ConfigError: The file can neither be used nor replaced; or it was damaged and has been replaced.
         """
         connection, fresh = self._opened()
         try:
@@ -212,7 +212,7 @@ def select_in(connection: sqlite3.Connection, query: str, values: Iterable[Any])
     every = list(values)
     for start in range(0, len(every), _VALUES_AT_ONCE):
         some = every[start : start + _VALUES_AT_ONCE]
-        yield from connection.execute(f"{query} IN ({','.join('?' * len(some))})", some)
+        yield from connection.execute(f"{query} IN ({','.join('?' * len(some))})", some).fetchall()
 
 
 def _code(error: sqlite3.Error) -> int:

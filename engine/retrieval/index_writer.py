@@ -15,11 +15,10 @@ from engine.retrieval.learned_ranking import hashed
 from engine.retrieval.naming import folded
 from engine.retrieval.stored_ranking import packed
 from engine.retrieval.terms import Terms
+from engine.retrieval.vector_table import FREE, VECTOR_CHUNK
 from engine.stores.embedder import Embedder, Vectors
 
 FORMAT = "2"
-FREE = 0xFFFFFFFF  # the owner of a vector position that is not in use
-VECTOR_CHUNK = 64  # vectors in one row; a change rewrites a whole row
 POSTING_CHUNK = 4096  # slots whose postings share a row
 HASH_CHARACTERS = 16
 TABLES = """
@@ -65,7 +64,7 @@ class _Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """A document as it is stored."""
+    """A document, prepared for storage."""
 
     document: Document
     impacts: Mapping[str, float]
@@ -144,7 +143,7 @@ class IndexWriter:
     def _remove(
         self, connection: sqlite3.Connection, ids: Iterable[str], changes: _Changes
     ) -> dict[str, tuple[int | None, list[int]]]:
-        """Remove the postings of these documents. Returns their slots and the positions of their vectors, by id."""
+        """Remove the postings of these documents, and return their slots and the positions of their vectors by id."""
         known: dict[str, tuple[int | None, list[int]]] = {}
         query = "SELECT id, slot, terms, vectors FROM documents WHERE id"
         for id_, slot, terms, vectors in select_in(connection, query, ids):
@@ -199,7 +198,7 @@ class IndexWriter:
 
 
 class _VectorPositions:
-    """Assigns positions to vectors: first those of the vectors that they replace, then new ones at the end."""
+    """Assigns positions to vectors. The positions of replaced vectors are used first, then new ones at the end."""
 
     def __init__(
         self, connection: sqlite3.Connection, dimensions: int, chunks: dict[int, tuple[Ints, Vectors]]
@@ -213,7 +212,9 @@ class _VectorPositions:
         """Store a vector and return its position.
 
         Args:
-            old: Reusable positions; one that is reused is removed.
+            slot: The slot of the document that owns the vector.
+            vector: The vector.
+            old: Positions that may be reused. If one is used, it is removed from this list.
         """
         if old:
             number = old.pop()

@@ -1,11 +1,11 @@
-"""`LearnedRanking`: a linear model of which document a request is for, trained on the texts and requests of a home.
+"""`LearnedRanking`: a linear model that predicts the right document for a request, trained on the data of a home.
 
-Every text that a document is found by (its description, and each request that it answered) is a sample, as a vector of
-features: its words, hashed (Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009), and its
-embedding. Ridge regression with one output per document has a closed form: the weights of a document are the sum of its
-samples, multiplied by the inverse of the samples' second moments. The inverse is the same for all documents, so it is
-all that a model has to store, and training takes milliseconds. It reduces the weight of features that many samples
-share.
+Each document has several samples: its description, and the requests that it answered. A sample is a vector of features:
+its words, hashed (Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009), and its embedding.
+Ridge regression with one output per document has a closed form: the weights of a document are the sum of its samples,
+multiplied by the inverse of the matrix of second moments of all samples. The inverse reduces the weight of features
+that many samples share. It is the same for all documents, so it is all that a model has to store, and training takes
+milliseconds.
 """
 
 import zlib
@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from engine.stores.embedder import Vectors
 
-BUCKETS = 256  # hashed words; 512 and 1,024 gave the same recall
-DENSE = 3.0  # weight of the embedding relative to the words, chosen on one half of MetaTool's requests
+BUCKETS = 256  # number of buckets of hashed words; 512 and 1,024 gave the same recall
+DENSE = 3.0  # weight of the embedding relative to the words, tuned on one half of MetaTool's requests
 RIDGE = 10.0
-WEIGHT = 0.4  # greatest weight of the model in the order of results; the other figures have the rest
+WEIGHT = 0.2  # greatest weight of the model in the order of results; the other figures have the rest
 MOST_SAMPLES = 4_000  # most samples used for the second moments
 MOST_HELD = 200  # number of newest requests that a new model is tested with
 LEAST_HELD = 10  # fewer requests would make a test unreliable
@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.integer]
 
 
 def hashed(terms: Iterable[str]) -> list[int]:
-    """Return the hashed words of a text: for each distinct term its bucket, counted from 1, with a sign."""
+    """Hash the words of a text: return for each distinct term the number of its bucket, from 1, with a sign."""
     codes = (zlib.crc32(term.encode()) for term in dict.fromkeys(terms))
     return [(code % BUCKETS + 1) * (1 if code & _SIGN else -1) for code in codes]
 
@@ -55,7 +55,7 @@ def features(words: Sequence[Sequence[int]], vectors: Vectors) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LearnedRanking:
-    """One version of the model.
+    """A trained version of the model.
 
     Attributes:
         version: Counts up from 1.
@@ -75,15 +75,16 @@ class LearnedRanking:
         return WEIGHT * (1 - self.documents / self.samples)
 
     def direction(self, request: Floats) -> Floats:
-        """Return a vector. Its dot product with a sample is the sample's contribution to its document's score."""
+        """Return the vector whose dot product with a sample is the sample's contribution to its document's score."""
         found: Floats = self.matrix @ request
         return found
 
 
 def second_moments(samples: Floats, background: Floats) -> Floats:
-    """Return the inverse of the second moments.
+    """Return the inverse of the matrix of second moments of the samples.
 
     Args:
+        samples: Features of samples of documents.
         background: Features of small talk, which belongs to no document.
     """
     used = samples[:: -(-len(samples) // MOST_SAMPLES)] if len(samples) else samples
@@ -94,13 +95,13 @@ def second_moments(samples: Floats, background: Floats) -> Floats:
 
 
 def reciprocal_rank(matrix: Floats | None, samples: Floats, owners: Ints, held: Ints) -> float:
-    """Return the mean reciprocal rank of the right documents for requests that the documents are not given.
+    """Return the mean reciprocal rank of the right documents for requests that were held out from training.
 
     Args:
         matrix: The matrix of a model. None ranks by the dot product with the sum of each document's samples.
         samples: Features of all samples.
         owners: For each sample, the number of its document, counted from 0.
-        held: Which samples are the requests, at most one per document.
+        held: The indexes of the samples that are these requests, at most one per document.
     """
     sums = np.zeros((int(owners.max()) + 1, samples.shape[1]), dtype=np.float32)
     rest = np.ones(len(samples), dtype=bool)

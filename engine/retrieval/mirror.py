@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class VectorMirror:
-    """Keeps a vector store equal to an index. Thread-safe."""
+    """Keeps the vectors in a vector store the same as those of an index. Thread-safe."""
 
     def __init__(self, index: StoredIndex, collection: Callable[[], VectorIndex], embedder: str) -> None:
         """Create a mirror.
@@ -58,7 +58,7 @@ class VectorMirror:
             wanted, present = self._index.vector_names(), collection.ids()
             missing = {name: document for name, document in wanted.items() if name not in present}
             if missing:
-                collection.made_by = None  # after a kill, the collection must not pass as complete
+                collection.made_by = None  # if the process is killed, the collection must not seem complete
             added = 0
             documents = list(dict.fromkeys(missing.values()))
             for start in range(0, len(documents), BATCH):

@@ -1,8 +1,8 @@
-"""Finds the exact names of tools in a request.
+"""Recognizes exact names of tools in a request.
 
-A name such as `word_count` counts wherever it occurs. A name that is an ordinary word (`add`, `record`) counts only if
-it is the whole request, is quoted, or is used as a name ("use add", "the add tool", "add(1, 2)"). Otherwise "add milk
-to my list" would find a tool that adds numbers.
+A name such as `word_count` is recognized wherever it occurs. A name that is an ordinary word (`add`, `record`) is
+recognized only if it is the whole request, is quoted, or is used as a name ("use add", "the add tool", "add(1, 2)").
+Otherwise "add milk to my list" would find a tool that adds numbers.
 """
 
 import re
@@ -29,5 +29,5 @@ def names_in(request: str) -> set[str]:
 
 
 def folded(name: str) -> str:
-    """Return a name in lower case with `_` for `-`, so that common misspellings are equal."""
+    """Return a name in lower case with `_` for `-`, so that common misspellings compare equal."""
     return name.casefold().replace("-", "_")

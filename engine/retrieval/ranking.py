@@ -1,4 +1,4 @@
-"""Orders the candidates of a search by their combined figures, with the evidence of how well each fits the request."""
+"""Orders the candidates of a search by several figures, and says how likely each of them fits the request."""
 
 import heapq
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from engine.retrieval.background import Usual
 from engine.retrieval.fit import FitEvidence
-from engine.retrieval.fusion import Floats, add_clauses, combine, fuse
+from engine.retrieval.fusion import Floats, Key, add_clauses, combine, fuse
 from engine.retrieval.ranked import Ranked, Weigh
 from engine.retrieval.word_match import Matched
 
@@ -24,15 +24,17 @@ class ClauseFigures:
         bm25: BM25 scores.
         near: Cosine similarities.
         matched: Result of the word-by-word comparison.
+        terms: Number of terms in the clause.
     """
 
     bm25: Floats
     near: Floats
     matched: Matched
+    terms: int
 
     @property
     def scores(self) -> Floats:
-        return combine(self.bm25, self.near, self.matched.covered, self.matched.meant)
+        return combine(self.bm25, self.near, self.matched.covered, self.matched.meant, self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,14 @@ class Figures:
         dense: Cosine similarities of those that are among the nearest.
         named: 2 for a candidate whose exact name is in the request, 1 if the spelling differs in case or `-` for `_`.
         matched: Result of the word-by-word comparison, in the order of `ids`.
+        terms: Number of terms in the request.
         request: `FitEvidence.request`.
         chat: `FitEvidence.chat`.
-        usual: The greatest cosines of lines of small talk in the same index.
+        usual: The usual cosine of a line of small talk and its nearest vector in the same index.
         clauses: The figures for each clause; empty if the request has only one.
         learned: Scores of the learned ranking in the order of `ids`; None without a model.
         weight: Weight of the learned ranking, from 0 to 1.
+        farthest: The least of the nearest documents' cosines, an upper bound for all others.
     """
 
     ids: Sequence[str]
@@ -58,12 +62,14 @@ class Figures:
     dense: Mapping[str, float]
     named: Mapping[str, int]
     matched: Matched
+    terms: int
     request: float
     chat: float
     usual: Usual
     clauses: Sequence[ClauseFigures] = ()
     learned: npt.NDArray[np.float32] | None = None
     weight: float = 0.0
+    farthest: float = 0.0
 
 
 def rarest_of(weights: Mapping[str, float]) -> list[str]:
@@ -71,12 +77,20 @@ def rarest_of(weights: Mapping[str, float]) -> list[str]:
     return sorted(weights, key=lambda term: (-weights[term], term))[:MOST_TERMS]
 
 
-def candidates(
-    sparse: Mapping[str, float], dense: Mapping[str, float], named: Mapping[str, int], count: int, dense_weight: float
-) -> list[str]:
-    """Return the ids of the `count` best documents of both lists, fused, and of all named documents."""
+def selected(
+    sparse: Mapping[Key, float], dense: Mapping[Key, float], count: int, dense_weight: float
+) -> dict[Key, float]:
+    """Return the fused scores of the `count` best documents of both lists, and of all ties with the last one."""
     fused = fuse(sparse, dense, dense_weight)
-    best = heapq.nsmallest(count, fused, key=lambda id_: (-fused[id_], id_))
+    if len(fused) <= count:
+        return fused
+    last = sorted(fused.values())[-count]
+    return {key: score for key, score in fused.items() if score >= last}
+
+
+def ordered(fused: Mapping[str, float], named: Mapping[str, int], count: int) -> list[str]:
+    """Return the ids of the `count` best documents and of all named ones. Equal scores are ordered by id."""
+    best = sorted(fused, key=lambda id_: (-fused[id_], id_))[:count]
     return list(dict.fromkeys([*best, *sorted(named)]))
 
 
@@ -84,14 +98,16 @@ def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked
     """Return the `k` best candidates, best first.
 
     Args:
+        figures: The candidates with their figures.
+        k: The number of results.
         weigh: Returns factors for their scores, such as success rates.
     """
     ids, sparse, dense, named, matched = figures.ids, figures.sparse, figures.dense, figures.named, figures.matched
-    farthest = min(dense.values(), default=0.0)  # an upper bound for candidates that are not among the nearest
     bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
-    near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
-    whole = combine(bm25, near, matched.covered, matched.meant)
-    combined = add_clauses(whole, [clause.scores for clause in figures.clauses])
+    near = np.array([dense.get(id_, figures.farthest) for id_ in ids], dtype=np.float32)
+    whole = combine(bm25, near, matched.covered, matched.meant, figures.terms)
+    of_clauses = [clause.scores for clause in figures.clauses]
+    combined = add_clauses(whole, of_clauses)
     learned = _of_best(figures.learned) if figures.learned is not None else None
     if learned is not None:
         combined = (1 - figures.weight) * _of_best(combined) + figures.weight * learned
@@ -120,6 +136,7 @@ def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked
             named=id_ in named,
             evidence=evidence[at],
             learned=float(learned[at]) if learned is not None else 0.0,
+            clauses=tuple(float(clause[at]) for clause in of_clauses),
         )
         for at in best
     ]

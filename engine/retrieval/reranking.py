@@ -1,8 +1,8 @@
 """`SentenceReranker`: reorders the best results of a search by the similarity of whole sentences.
 
-A transformer takes about 10 ms for each text, so it does not search: it compares the request with the texts of the best
-results only. Their vectors are made in a background thread and kept. Until the model is loaded, results stay as they
-are; a result whose texts have no vectors yet keeps its relative score.
+A transformer takes about 10 ms for each text, too long to search all documents with it. It only compares the request
+with the texts of the best results, whose vectors are computed in a background thread and kept. Until the model is
+loaded, results stay as they are. A result whose texts have no vectors yet keeps its relative score.
 """
 
 import logging
@@ -20,10 +20,14 @@ from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder, Vectors
 from engine.stores.vector_cache import VectorCache
 
-RERANKED = 50  # number of results that are compared
-# The weight of the sentences depends on the number of terms in the request: a short one has few words to match.
+RERANKED = 50  # this many of the best results are compared with the request
+# The weight of the comparison depends on the number of terms in the request: a short request has few words to match.
 SHORT, LONG = 6, 16
 MOST_WEIGHT, LEAST_WEIGHT = 0.65, 0.2
+MOST_CHARACTERS = 200  # characters of a request or clause that are compared; the time grows with them
+MOST_COMPARED = 5  # clauses of a request that are compared
+CLAUSES = 0.6  # weight of the clause that a result matches best; the whole request has the remaining weight
+SOFTNESS = 0.05  # difference of cosines by which a farther text of a result counts a factor of e less
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +53,7 @@ class SentenceReranker:
 
     @property
     def depth(self) -> int:
-        """How many results of a search are worth reranking."""
+        """The number of results of a search that should be passed to `rerank`."""
         return RERANKED
 
     def rerank(
@@ -64,7 +68,7 @@ class SentenceReranker:
         Args:
             query: The request.
             results: Results of a search, best first.
-            texts: The texts of each result by id. Only the text nearest to the request counts.
+            texts: The texts of each result by id.
             factors: Factors by which the scores of the results were multiplied, such as success rates; 1 if missing.
         """
         others = [one for one in results if not one.named]
@@ -75,20 +79,24 @@ class SentenceReranker:
             return list(results)
         with self._lock:
             weight, parts = _weight(len(self._terms.with_words(query))), clauses_of(query, self._terms)
-        vectors = embedder.embed(parts or [query])
+            weights = [_weight(len(self._terms.with_words(part))) for part in parts]
+        vectors = embedder.embed([part[:MOST_CHARACTERS] for part in parts[:MOST_COMPARED] or [query]])
         whole = vectors.mean(axis=0, keepdims=True)  # with clauses, nearly the vector of the whole request
         relative = _relative(np.concatenate([whole, vectors]) if parts else whole, others, texts, known)
         best = max((one.score for one in others), default=0.0) or 1.0
+        scores = np.array([one.score / best for one in others], dtype=np.float32)
+        of_factors = np.array([factors.get(one.id, 1.0) for one in others], dtype=np.float32)
+        mixed = (1 - weight) * scores + weight * relative[0] * of_factors
+        if parts:
+            mixed = (1 - CLAUSES) * mixed + CLAUSES * of_factors * _of_clauses(others, relative[1:], weights)
         scored = [
-            replace(one, score=(1 - weight) * one.score / best + weight * meant * factors.get(one.id, 1.0))
-            if meant >= 0
-            else replace(one, score=one.score / best)
-            for one, meant in zip(others, relative.tolist(), strict=True)
+            replace(one, score=float(score)) if meant >= 0 else replace(one, score=one.score / best)
+            for one, score, meant in zip(others, mixed.tolist(), relative[0].tolist(), strict=True)
         ]
         return [*(one for one in results if one.named), *sorted(scored, key=lambda one: (-one.score, one.id))]
 
     def wait(self, deadline_s: float) -> bool:
-        """Wait until the model is loaded and all requested vectors are made; return whether that happened in time."""
+        """Wait until the model is loaded and all requested vectors exist. Return False if that takes too long."""
         with self._lock:
             return self._lock.wait_for(lambda: self._embedder is not None and not self._wanted, deadline_s)
 
@@ -116,11 +124,11 @@ class SentenceReranker:
             self._lock.notify_all()
 
     def _work(self) -> None:
-        """Load the model, then make the vectors of the texts that searches needed."""
+        """Load the model, then compute the vectors of the texts that searches asked for."""
         try:
             embedder = self._load()
         except ConfigError as error:
-            log.warning("Searches go on without the sentence encoder: %s", error)
+            log.warning("The sentence encoder cannot be loaded, so searches work without it: %s", error)
             return
         with self._lock:
             self._embedder = embedder
@@ -138,25 +146,45 @@ class SentenceReranker:
 
 
 def _weight(terms: int) -> float:
-    """Return the weight of the sentences for a request with this number of terms."""
+    """Return the weight of the comparison of sentences for a request with this number of terms."""
     return float(np.interp(terms, (SHORT, LONG), (MOST_WEIGHT, LEAST_WEIGHT)))
 
 
 def _relative(
     vectors: Vectors, results: Sequence[Ranked], texts: Mapping[str, Sequence[str]], known: Mapping[str, Vectors]
 ) -> Floats:
-    """Return the similarity of each result relative to the best one; -1 for a result without vectors.
+    """Return the similarity of each result (column) relative to the best one; -1 for a result without vectors.
+
+    All texts of a result count, but those much farther from the request than its nearest one count little.
 
     Args:
-        vectors: The vector of the whole request, then those of its clauses if it has several. Half of the similarity
-            then comes from the clause that a result matches best.
+        vectors: A vector for each row: of the whole request, and of its clauses.
     """
     similarity = np.full((len(vectors), len(results)), -1.0, dtype=np.float32)
     for at, one in enumerate(results):
         own = [known[text] for text in texts.get(one.id, ()) if text in known]
         if own:
-            similarity[:, at] = np.maximum((vectors @ np.stack(own).T).max(axis=1), 0)
+            cosines = vectors @ np.stack(own).T
+            nearest = cosines.max(axis=1, keepdims=True)
+            others = np.exp((cosines - nearest) / SOFTNESS).sum(axis=1) / len(own) ** 0.5
+            similarity[:, at] = np.maximum(nearest[:, 0] + SOFTNESS * np.log(others), 0)
     best = similarity.max(axis=1, keepdims=True)
-    relative = np.where(similarity >= 0, similarity / np.where(best > 0, best, 1), -1)
-    combined: Floats = relative[0] if len(vectors) == 1 else (relative[0] + relative[1:].max(axis=0)) / 2
-    return combined
+    relative: Floats = np.where(similarity >= 0, similarity / np.where(best > 0, best, 1), -1)
+    return relative
+
+
+def _of_clauses(results: Sequence[Ranked], relative: Floats, weights: Sequence[float]) -> Floats:
+    """Return the score of each result for the clause that it matches best, by words and sentences.
+
+    Args:
+        relative: The result of `_relative` for the first clauses. The others count by words only.
+        weights: The weight of the sentences for each clause.
+    """
+    words = np.zeros((len(weights), len(results)), dtype=np.float32)
+    for at, one in enumerate(results):
+        if len(one.clauses) == len(weights):
+            words[:, at] = one.clauses
+    shares = np.array(weights[: len(relative)], dtype=np.float32)[:, np.newaxis]
+    words[: len(relative)] = (1 - shares) * words[: len(relative)] + shares * relative
+    found: Floats = words.max(axis=0)
+    return found

@@ -1,4 +1,4 @@
-"""`StoredIndex`: a search like that of `HybridIndex`, in one file that all processes of a home share.
+"""`StoredIndex`: searches like `HybridIndex`, but keeps its data in one file that all processes of a home share.
 
 The file is an SQLite database, so changes are atomic and immediately visible to all processes. Postings and vectors are
 blobs that numpy reads without conversion. A search reads the postings of its terms and the words of its candidates. It
@@ -9,54 +9,34 @@ Everything in the file can be rebuilt: a damaged file, or one made with another 
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from engine.retrieval.background import Background, Usual
+from engine.retrieval.background import Background
 from engine.retrieval.bm25 import rarity
+from engine.retrieval.candidate_rows import CandidateRow, CandidateRows
 from engine.retrieval.clauses import clauses_of
 from engine.retrieval.document import Document
 from engine.retrieval.fusion import DENSE_WEIGHT
-from engine.retrieval.index import CANDIDATES, MAX_VECTORS_PER_CANDIDATE, PER_RESULT
+from engine.retrieval.index import CANDIDATES, PER_RESULT
 from engine.retrieval.index_file import IndexFile, read_meta, select_in
-from engine.retrieval.index_writer import FORMAT, FREE, TABLES, VECTOR_CHUNK, IndexWriter
+from engine.retrieval.index_writer import FORMAT, TABLES, IndexWriter
 from engine.retrieval.naming import folded, names_in
-from engine.retrieval.postings import best_of, bm25_scores, postings_of, terms_of
-from engine.retrieval.ranked import Ranked, Weigh
-from engine.retrieval.ranking import ClauseFigures, Figures, candidates, ranking, rarest_of
+from engine.retrieval.postings import Postings, best_of, terms_of
+from engine.retrieval.ranked import LearnedShares, Ranked, Weigh
+from engine.retrieval.ranking import ClauseFigures, Figures, ordered, ranking, rarest_of, selected
+from engine.retrieval.stored_match import QueryWord, StoredMatch
 from engine.retrieval.stored_ranking import StoredRanking
 from engine.retrieval.terms import Terms, weight_of
-from engine.retrieval.word_cache import WordCache
-from engine.retrieval.word_match import TINY, Matched, WordLists, compare, word_similarity
+from engine.retrieval.vector_table import VectorTable
+from engine.retrieval.word_match import Matched
 from engine.stores.embedder import Embedder, Vectors
 
-# The nearest vectors are preselected by their first dimensions and then compared in all dimensions. The embedder was
-# trained so that the first dimensions alone are an embedding (Matryoshka representation learning, arXiv:2205.13147).
-# Reading a quarter of each vector takes a quarter of the time.
-_FIRST = 64
-_PRESELECTED = 2_000  # the fewest vectors to compare in all dimensions; in smaller indexes, all vectors are compared
-
-_NO_COSINE = np.float32(-2.0)  # less than any cosine
-
-Ints = npt.NDArray[np.integer]
-Floats = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _QueryWord:
-    """A word of a request: its weight, and the number of its term, or None if no document contains it."""
-
-    word: str
-    weight: float
-    number: int | None
 
 
 class StoredIndex:
@@ -75,15 +55,14 @@ class StoredIndex:
         self._writer = IndexWriter(embedder, self._terms)
         self._lock = threading.RLock()
         self._blas = ThreadpoolController()
-        self._epoch = -1
-        self._vectors = np.zeros((0, embedder.dimensions), dtype=np.float32)
-        self._owners = np.zeros(0, dtype=np.uint32)
-        self._first = np.zeros((0, min(_FIRST, embedder.dimensions)), dtype=np.float32)  # normalized
+        self._table = VectorTable(embedder.dimensions)
+        self._postings = Postings()
+        self._rows = CandidateRows()
+        self._match = StoredMatch(embedder)
         self._learned = StoredRanking(self._terms)
         self._background: Background | None = None
-        self._probed = np.zeros((0, 0), dtype=np.float32)  # for each chunk, the greatest cosine of each probe
-        self._words = WordCache(embedder.dimensions)
-        self._holders: dict[int, int] = {}  # term number -> how many documents contain it at this epoch
+        self._documents = 0
+        self._size = 0  # one more than the highest slot
 
     def __len__(self) -> int:
         with self._reading() as connection:
@@ -129,75 +108,82 @@ class StoredIndex:
             k: The number of results.
             weigh: Returns factors for the scores of the candidates, such as success rates.
         """
-        # One BLAS thread: these products take less time than synchronizing threads would, especially under load.
+        # Use one BLAS thread, because these products take less time than synchronizing threads, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
-            documents = _count(connection)
+            self._catch_up(connection)
             count = max(CANDIDATES, PER_RESULT * k)
             words = self._terms.with_words(query)
-            numbers = terms_of(connection, list(words))
+            known = terms_of(connection, list(words))
             weights = {
-                term: float(rarity(documents, numbers[term][1] if term in numbers else 0)) * weight_of(term)
+                term: float(rarity(self._documents, known[term][1] if term in known else 0)) * weight_of(term)
                 for term in words
             }
-            rarest = rarest_of(weights)
-            known_weights = {numbers[term][0]: weights[term] for term in rarest if term in numbers}
-            postings = postings_of(connection, known_weights)
-            sparse = best_of(bm25_scores(postings, known_weights), count)
+            asked = [
+                QueryWord(term, words[term], weights[term], known.get(term, (None,))[0]) for term in rarest_of(weights)
+            ]
+            scores = self._postings.scores(connection, _known_weights(asked), self._size)
             vector = self._embedder.embed([query])[0]
-            dense = self._nearest(connection, vector, count, documents)
-            slots = _ids_of(connection, {*sparse, *dense})
-            by_id = {id_: slot for slot, id_ in slots.items()}
-            named, named_slots = _named_in(connection, query)
-            by_id |= named_slots
-            sparse_ids = {slots[slot]: score for slot, score in sparse.items() if slot in slots}
-            dense_ids = {slots[slot]: score for slot, score in dense.items() if slot in slots}
-            ids = candidates(sparse_ids, dense_ids, named, count, self._dense_weight)
-            query_words = [_QueryWord(words[term], weights[term], numbers.get(term, (None,))[0]) for term in rarest]
-            found = [by_id[id_] for id_ in ids]
-            clauses = [(text, self._terms.with_words(text).keys()) for text in clauses_of(query, self._terms)]
-            rows = [[at for at, term in enumerate(rarest) if term in terms] for _, terms in clauses]
-            matched, *of_clauses = self._match(connection, query_words, found, documents, rows)
-            near = self._near(connection, [text for text, _ in clauses], found)
-            figures: list[ClauseFigures] = []
-            for at, each in enumerate(of_clauses):
-                chosen = (query_words[row] for row in rows[at])
-                clause_weights = {word.number: word.weight for word in chosen if word.number is not None}
-                scores = bm25_scores(postings, clause_weights)
-                scores = np.pad(scores, (0, max(0, 1 + max(found, default=0) - len(scores))))
-                figures.append(ClauseFigures(scores[found], near[at], each))
-            self._learned.catch_up(connection)
-            learned = self._learned.scores(connection, query, vector, found, self._vectors)
-            weight = self._learned.model.weight if self._learned.model is not None else 0.0
-            request = sum(weights[term] for term in rarest)
-            chat, usual = self._opened_background().resemblance(vector), self._usual_cosines()
-        return ranking(
-            Figures(ids, sparse_ids, dense_ids, named, matched, request, chat, usual, figures, learned, weight),
-            k,
-            weigh,
-        )
+            sparse = best_of(scores, count)
+            dense = self._table.nearest(vector, count, self._documents)
+            fused = selected(sparse, dense, count, self._dense_weight)
+            named = _named_in(connection, query)
+            rows = self._rows.of(connection, {*fused, *named})
+            named = {slot: how for slot, how in named.items() if slot in rows}
+            slot_of = {row.id: slot for slot, row in rows.items()}
+            ids = ordered(
+                {rows[slot].id: score for slot, score in fused.items() if slot in rows},
+                {rows[slot].id: how for slot, how in named.items()},
+                count,
+            )
+            slots = [slot_of[id_] for id_ in ids]
+            chosen = [rows[slot] for slot in slots]
+            matched, clauses = self._compare(connection, query, asked, slots, chosen)
+            learned = self._learned.scores(query, vector, chosen, self._table.vectors)
+            figures = Figures(
+                ids,
+                {id_: sparse[slot] for id_, slot in zip(ids, slots, strict=True) if slot in sparse},
+                {id_: dense[slot] for id_, slot in zip(ids, slots, strict=True) if slot in dense},
+                {rows[slot].id: how for slot, how in named.items()},
+                matched,
+                len(words),
+                sum(one.weight for one in asked),
+                self._opened_background().resemblance(vector),
+                self._table.usual,
+                clauses,
+                learned,
+                self._learned.model.weight if self._learned.model is not None else 0.0,
+                min(dense.values(), default=0.0),
+            )
+        return ranking(figures, k, weigh)
 
-    def training_due(self) -> bool:
-        """Return whether enough has changed for `train`."""
+    def learned_shares(self, query: str, ids: Collection[str]) -> dict[str, LearnedShares]:
+        """Return what the learned ranking's scores of these documents come from; nothing without a model."""
         with self._reading() as connection:
             self._catch_up(connection)
-            self._learned.catch_up(connection)
-            return self._learned.due(int((self._owners != FREE).sum()))
+            slots = [row[0] for row in select_in(connection, "SELECT slot FROM documents WHERE id", ids)]
+            rows, vector = self._rows.of(connection, slots).values(), self._embedder.embed([query])[0]
+            return self._learned.shares(self._terms.with_words(query), vector, rows, self._table.vectors)
+
+    def training_due(self) -> bool:
+        """Return whether enough has changed since the last training for `train` to be worthwhile."""
+        with self._reading() as connection:
+            self._catch_up(connection)
+            return self._learned.due(self._table.used)
 
     def train(self) -> bool:
         """Train the learned ranking if enough has changed since the last time.
 
         Returns:
-            Whether a new version was stored. It contains the old model or no model if the newest requests are ranked
-            better that way.
+            Whether a new version was stored. If the old model, or no model, ranks the newest requests better, the new
+            version contains that instead.
         """
         if not self.training_due():
             return False
         with self._reading() as connection:
             self._catch_up(connection)
-            self._learned.catch_up(connection)
-            training = self._learned.training(connection, self._vectors, self._opened_background())
+            training = self._learned.training(connection, self._table.vectors, self._opened_background())
         with self._blas.limit(limits=1, user_api="blas"):
-            row = training()  # the lock is not held, so that searches need not wait
+            row = training()  # without the lock, so that searches need not wait
         with self._lock:
             return self._file.write(lambda connection: self._learned.store(connection, row))
 
@@ -213,7 +199,7 @@ class StoredIndex:
                 if found is not None:
                     rows += np.frombuffer(found[0], dtype=np.uint32).tolist()
                     names += [f"{document_id}#{each}" for each in found[1].split()]
-            return names, self._vectors[rows]
+            return names, self._table.vectors[rows]
 
     def vector_names(self) -> dict[str, str]:
         """Return the names of all vectors, each with the id of its document."""
@@ -230,147 +216,70 @@ class StoredIndex:
 
     def _forget(self) -> None:
         """Discard everything read from the file."""
-        self._epoch = -1
-        self._vectors, self._owners, self._first = self._vectors[:0], self._owners[:0], self._first[:0]
-        self._probed = self._probed[:0]
+        self._table.forget()
         self._learned.forget()
-        self._words.clear()
-        self._holders.clear()
+        self._match.clear()
 
-    def _nearest(self, connection: sqlite3.Connection, vector: Vectors, count: int, documents: int) -> dict[int, float]:
-        """Return the nearest documents by slot, each with the cosine similarity of its nearest vector."""
-        self._catch_up(connection)
-        used = int((self._owners != FREE).sum())
-        if not documents or not used or not vector.any():
-            return {}
-        wanted = min(used, count * min(MAX_VECTORS_PER_CANDIDATE, -(-used // documents)))
-        rows = self._preselect(vector, wanted)
-        similarity = self._vectors[rows] @ vector
-        owners = self._owners[rows]
-        similarity[owners == FREE] = _NO_COSINE
-        kth = np.partition(similarity, len(similarity) - wanted)[len(similarity) - wanted]
-        near = np.flatnonzero(similarity >= kth)
-        best: dict[int, float] = {}
-        for at in near[np.argsort(-similarity[near], kind="stable")].tolist():
-            if len(best) == count:
-                break
-            best.setdefault(int(owners[at]), float(similarity[at]))
-        return best
-
-    def _preselect(self, vector: Vectors, wanted: int) -> Any:
-        """Return the rows of the vectors whose first dimensions are nearest, in order; all rows of a small index."""
-        size = max(_PRESELECTED, 4 * wanted)
-        if len(self._owners) <= size:
-            return slice(None)
-        similarity = self._first @ vector[: self._first.shape[1]]
-        similarity[self._owners == FREE] = _NO_COSINE
-        return np.sort(np.argpartition(similarity, len(similarity) - size)[len(similarity) - size :])
-
-    def _match(
+    def _compare(
         self,
         connection: sqlite3.Connection,
-        query_words: Sequence[_QueryWord],
+        query: str,
+        asked: Sequence[QueryWord],
         slots: Sequence[int],
-        documents: int,
-        clauses: Sequence[Sequence[int]],
-    ) -> list[Matched]:
-        """Compare the words of a request, and those of each clause, with the words of each of these documents.
+        rows: Sequence[CandidateRow],
+    ) -> tuple[Matched, list[ClauseFigures]]:
+        """Compare a request, and each of its clauses, with documents.
 
         Args:
-            clauses: For each clause, the positions of its words in `query_words`.
+            asked: The words of the request.
+            slots: The slots of the documents.
+            rows: The documents.
         """
-        query = "SELECT slot, head, words FROM documents WHERE slot"
-        rows = {row[0]: row for row in select_in(connection, query, slots)}
-        word_lists = WordLists.of([(np.frombuffer(rows[slot][2], dtype=np.uint32), rows[slot][1]) for slot in slots])
-        terms, vectors = self._words_of(connection, word_lists.distinct.tolist())
-        missing = set(terms.tolist()) - self._holders.keys()
-        self._holders.update(select_in(connection, "SELECT number, holders FROM terms WHERE number", missing))
-        rare: Floats = rarity(documents, np.array([self._holders[term] for term in terms.tolist()], dtype=np.float32))
-        similarity = word_similarity(self._embedder.embed([one.word for one in query_words]), vectors)
-        for row, one in enumerate(query_words):
-            if one.number is not None:
-                similarity[row, terms == one.number] = 1.0
-        weights = np.array([one.weight for one in query_words], dtype=np.float32)
-        parts = [range(len(query_words)), *clauses]
-        return [compare(similarity[part], weights[part], rare, word_lists) for part in map(list, parts)]
-
-    def _near(self, connection: sqlite3.Connection, texts: Sequence[str], slots: Sequence[int]) -> Floats:
-        """Return the cosine similarity of each text (row) to the nearest vector of each document (column)."""
-        if not texts or not slots:
-            return np.zeros((len(texts), len(slots)), dtype=np.float32)
-        stored = dict(select_in(connection, "SELECT slot, vectors FROM documents WHERE slot", slots))
-        positions = [np.frombuffer(stored[slot], dtype=np.uint32) for slot in slots]
-        starts = np.cumsum([0, *map(len, positions[:-1])])
-        similarity = self._embedder.embed(texts) @ self._vectors[np.concatenate(positions)].T
-        near: Floats = np.maximum.reduceat(similarity, starts, axis=1)
-        return near
-
-    def _words_of(self, connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[Ints, Vectors]:
-        """Return, for each of these words, the id of its term and its vector."""
-        missing = self._words.missing(numbers)
-        self._words.add(select_in(connection, "SELECT number, term, vector FROM words WHERE number", missing))
-        return self._words.of(numbers)
+        texts = clauses_of(query, self._terms)
+        terms = [self._terms.with_words(text) for text in texts]
+        parts = [[at for at, one in enumerate(asked) if one.term in each] for each in terms]
+        matched, *of_clauses = self._match.parts(connection, asked, rows, [range(len(asked)), *parts], self._documents)
+        if not texts:
+            return matched, []
+        impacts = np.zeros((len(asked), len(slots)), dtype=np.float32)
+        known = [at for at, one in enumerate(asked) if one.number is not None]
+        numbers = [one.number for one in asked if one.number is not None]
+        impacts[known] = self._postings.impacts(connection, numbers, slots, self._size)
+        weights = np.array([one.weight for one in asked], dtype=np.float32)
+        near = self._table.cosines(self._embedder.embed(texts), [np.frombuffer(row.vectors, np.uint32) for row in rows])
+        return matched, [
+            ClauseFigures(weights[part] @ impacts[part], near[at], each, len(terms[at]))
+            for at, (part, each) in enumerate(zip(parts, of_clauses, strict=True))
+        ]
 
     def _opened_background(self) -> Background:
         if self._background is None:
             self._background = Background(self._embedder)
         return self._background
 
-    def _usual_cosines(self) -> Usual:
-        """Return the statistics of each small-talk line's highest cosine with any document vector."""
-        best = self._probed.max(axis=0, initial=_NO_COSINE)
-        return Usual.of(best[best > _NO_COSINE])
-
     def _catch_up(self, connection: sqlite3.Connection) -> None:
-        """Read the vectors that were written since the last search."""
+        """Read what was written since the last search."""
         epoch = int(read_meta(connection, "epoch") or 0)
-        if epoch == self._epoch:
-            return
-        last = connection.execute("SELECT coalesce(max(chunk), -1) FROM vectors").fetchone()[0]
-        rows = (int(last) + 1) * VECTOR_CHUNK
-        if rows > len(self._owners):
-            vectors = np.zeros((rows, self._embedder.dimensions), dtype=np.float32)
-            vectors[: len(self._vectors)] = self._vectors
-            owners = np.full(rows, FREE, dtype=np.uint32)
-            owners[: len(self._owners)] = self._owners
-            first = np.zeros((rows, self._first.shape[1]), dtype=np.float32)
-            first[: len(self._first)] = self._first
-            self._vectors, self._owners, self._first = vectors, owners, first
-        probes = self._opened_background().probes
-        if rows // VECTOR_CHUNK > len(self._probed):
-            probed = np.full((rows // VECTOR_CHUNK, len(probes)), _NO_COSINE, dtype=np.float32)
-            if len(self._probed):
-                probed[: len(self._probed)] = self._probed
-            self._probed = probed
-        changed = connection.execute("SELECT chunk, owners, data FROM vectors WHERE epoch > ?", (self._epoch,))
-        for chunk, owners_blob, data in changed:
-            at = slice(chunk * VECTOR_CHUNK, (chunk + 1) * VECTOR_CHUNK)
-            self._owners[at] = np.frombuffer(owners_blob, dtype=np.uint32)
-            self._vectors[at] = np.frombuffer(data, dtype=np.float32).reshape(VECTOR_CHUNK, -1)
-            first = self._vectors[at, : self._first.shape[1]]
-            self._first[at] = first / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), TINY)
-            used = self._owners[at] != FREE
-            self._probed[chunk] = (probes @ self._vectors[at][used].T).max(axis=1, initial=_NO_COSINE)
-        self._holders.clear()
-        self._epoch = epoch
+        if self._table.catch_up(connection, epoch, self._opened_background().probes):
+            self._documents = _count(connection)
+            self._size = int(connection.execute("SELECT coalesce(max(slot), -1) + 1 FROM documents").fetchone()[0])
+            self._postings.clear()
+            self._rows.clear()
+            self._match.forget_holders()
+        self._learned.catch_up(connection)
 
 
 def _count(connection: sqlite3.Connection) -> int:
     return int(read_meta(connection, "documents") or 0)
 
 
-def _ids_of(connection: sqlite3.Connection, slots: Iterable[int]) -> dict[int, str]:
-    return dict(select_in(connection, "SELECT slot, id FROM documents WHERE slot", slots))
+def _known_weights(words: Sequence[QueryWord]) -> dict[int, float]:
+    """Return the weights of those words that documents contain, by number of their terms."""
+    return {word.number: word.weight for word in words if word.number is not None}
 
 
-def _named_in(connection: sqlite3.Connection, query: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the documents whose names the query contains.
-
-    Returns:
-        For each document id, 2 for the exact spelling or 1 for a similar one; then the slot of each document id.
-    """
+def _named_in(connection: sqlite3.Connection, query: str) -> dict[int, int]:
+    """Return the slots of the documents that the query names: 2 for the exact spelling, 1 for a similar one."""
     spelled = names_in(query)
-    rows = list(
-        select_in(connection, "SELECT id, called, slot FROM documents WHERE folded", {folded(word) for word in spelled})
-    )
-    return {id_: 2 if called in spelled else 1 for id_, called, _ in rows}, {id_: slot for id_, _, slot in rows}
+    rows = select_in(connection, "SELECT slot, called FROM documents WHERE folded", {folded(word) for word in spelled})
+    return {slot: 2 if called in spelled else 1 for slot, called in rows}

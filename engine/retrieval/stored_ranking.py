@@ -1,17 +1,17 @@
 """`StoredRanking`: the learned ranking of a `StoredIndex`, stored in the same file as a few versions of one matrix.
 
-A document's weights are not stored. They are calculated from its texts, so the model needs no memory per document, and
-new requests of a document take effect at once. A version only says how much each feature counts.
+A document's weights are not stored, but calculated from its texts. Therefore the model needs no memory per document,
+and a new request of a document takes effect at once. A version only says how much each feature counts.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.retrieval.background import Background, background_lines
-from engine.retrieval.index_file import select_in
+from engine.retrieval.candidate_rows import CandidateRow
 from engine.retrieval.learned_ranking import (
     BUCKETS,
     DENSE,
@@ -23,6 +23,7 @@ from engine.retrieval.learned_ranking import (
     hashed,
     trained,
 )
+from engine.retrieval.ranked import LearnedShares
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Vectors
 
@@ -66,36 +67,55 @@ class StoredRanking:
         changed = abs(samples - self._trained_with)
         return samples >= LEAST_SAMPLES and changed >= max(GROWTH * self._trained_with, 1)
 
-    def scores(
-        self, connection: sqlite3.Connection, request: str, vector: Vectors, slots: Sequence[int], vectors: Vectors
-    ) -> Floats | None:
+    def scores(self, request: str, vector: Vectors, rows: Sequence[CandidateRow], vectors: Vectors) -> Floats | None:
         """Return the score of each of these documents for a request, or None without a model.
 
         Args:
-            connection: Has an open transaction.
             request: The text of the request.
             vector: The embedding of the request.
-            slots: The slots of the documents.
+            rows: The documents.
             vectors: All vectors of the index.
         """
-        if self.model is None or not self.model.weight or not slots:
+        if self.model is None or not self.model.weight or not rows:
             return None
         direction = self.model.direction(features([hashed(self._terms.of(request))], vector[np.newaxis])[0])
-        query = "SELECT slot, vectors, hashed FROM documents WHERE slot"
-        rows = {row[0]: row for row in select_in(connection, query, slots)}
-        positions = [np.frombuffer(rows[slot][1], dtype=np.uint32) for slot in slots]
-        owners = np.repeat(np.arange(len(slots)), [len(each) for each in positions])
-        similar = vectors[np.concatenate(positions)] @ (direction[BUCKETS:] * np.float32(DENSE))
-        found = np.bincount(owners, similar, len(slots))
-        words = [np.frombuffer(rows[slot][2], dtype=np.int16) for slot in slots]
-        every = np.concatenate(words)
-        owners = np.repeat(np.arange(len(slots)), [len(each) for each in words])
+        positions = np.frombuffer(b"".join(row.vectors for row in rows), dtype=np.uint32)
+        owners = np.repeat(np.arange(len(rows)), [len(row.vectors) // positions.itemsize for row in rows])
+        similar = vectors[positions] @ (direction[BUCKETS:] * np.float32(DENSE))
+        found = np.bincount(owners, similar, len(rows))
+        every = np.frombuffer(b"".join(row.hashed for row in rows), dtype=np.int16)
+        owners = np.repeat(np.arange(len(rows)), [len(row.hashed) // every.itemsize for row in rows])
         ends = np.flatnonzero(every == 0)  # each text ends with 0
         lengths = np.diff(ends, prepend=-1)
         shares = 1 / np.maximum(np.repeat(lengths, lengths) - 1, 1) ** 0.5
         # A word of 0 has the sign 0, so the value at its position does not matter.
-        found += np.bincount(owners, direction[np.abs(every) - 1] * np.sign(every) * shares, len(slots))
+        found += np.bincount(owners, direction[np.abs(every) - 1] * np.sign(every) * shares, len(rows))
         return found.astype(np.float32)
+
+    def shares(
+        self, words: Mapping[str, str], vector: Vectors, rows: Iterable[CandidateRow], vectors: Vectors
+    ) -> dict[str, LearnedShares]:
+        """Return what the score of each of these documents for a request comes from; nothing without a model.
+
+        Args:
+            words: The terms of the request, each with its word.
+            vector: The embedding of the request.
+            rows: The documents.
+            vectors: All vectors of the index.
+        """
+        if self.model is None or not self.model.weight:
+            return {}
+        codes = hashed(words)
+        found: dict[str, LearnedShares] = {}
+        for row in rows:
+            samples = features(unpacked(row.hashed), vectors[np.frombuffer(row.vectors, dtype=np.uint32)])
+            weights = self.model.direction(samples.sum(axis=0))  # the matrix is symmetric
+            parts = [float(np.sign(code) * weights[abs(code) - 1]) / len(codes) ** 0.5 for code in codes]
+            meaning = float(vector @ weights[BUCKETS:]) * DENSE
+            total = sum(parts) + meaning or 1.0
+            of_words = {word: part / total for word, part in zip(words.values(), parts, strict=True)}
+            found[row.id] = LearnedShares(of_words, meaning / total)
+        return found
 
     def training(
         self, connection: sqlite3.Connection, vectors: Vectors, background: Background

@@ -1,54 +1,115 @@
 """`WordCache`: recently used words of an index, as arrays."""
 
-from collections.abc import Iterable, Sequence
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.stores.embedder import Vectors
+from engine.retrieval.index_file import select_in
+from engine.stores.embedder import Embedder, Vectors
 
 MOST_WORDS = 20_000  # 20 MB of vectors
+MOST_REQUEST_WORDS = 4_000
+
+Ints = npt.NDArray[np.integer]
+Floats = npt.NDArray[np.float32]
 
 
 class WordCache:
-    """Caches recently used words of an index: for the id of each word, the id of its term and its vector.
+    """Caches words of an index by number: their terms, vectors, and how many documents contain their terms.
 
-    A word's id must always denote the same word.
+    A number always denotes the same word. Not thread-safe; `StoredIndex` holds a lock while it uses it.
     """
 
     def __init__(self, dimensions: int) -> None:
-        self._at: dict[int, int] = {}
-        self._terms = np.zeros(0, dtype=np.int64)
-        self._vectors = np.zeros((0, dimensions), dtype=np.float32)
+        self._dimensions = dimensions
+        self.clear()
 
     def clear(self) -> None:
-        self._at.clear()
+        """Discard everything, because the file was replaced."""
+        self._at: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)  # word -> place in the arrays, -1 if missing
+        self._count = 0
+        self._terms: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._vectors: Vectors = np.zeros((0, self._dimensions), dtype=np.float32)
+        self.forget_holders()
 
-    def missing(self, numbers: Sequence[int]) -> list[int]:
-        """Make room for `numbers`, and return those that must be passed to `add` before `of` is called."""
-        missing = [number for number in numbers if number not in self._at]
-        if len(self._at) + len(missing) > MOST_WORDS:
-            self.clear()
-            missing = list(numbers)
-        needed = len(self._at) + len(missing)
-        if needed > len(self._terms):
-            room = max(1024, 2 * needed) - len(self._terms)
-            self._terms = np.concatenate([self._terms, np.zeros(room, dtype=np.int64)])
-            self._vectors = np.vstack([self._vectors, np.zeros((room, self._vectors.shape[1]), dtype=np.float32)])
-        return missing
+    def forget_holders(self) -> None:
+        """Discard the numbers of documents, because the index has changed."""
+        self._holders: Floats = np.zeros(0, dtype=np.float32)  # by number of the term, -1 if missing
 
-    def add(self, words: Iterable[tuple[int, int, bytes]]) -> None:
-        """Add words.
+    def places(self, connection: sqlite3.Connection, words: Ints) -> Ints:
+        """Return the place of each of these words, which is valid until the next call. Missing words are read."""
+        highest = int(words.max()) if len(words) else -1
+        self._at = _enlarged(self._at, highest + 1)
+        missing = np.unique(words[self._at[words] < 0])
+        if self._count + len(missing) > MOST_WORDS:
+            self._at[:] = -1
+            self._count, missing = 0, np.unique(words)
+        self._make_room(self._count + len(missing))
+        rows = select_in(connection, "SELECT number, term, vector FROM words WHERE number", missing.tolist())
+        for number, term, vector in rows:
+            self._at[number] = self._count
+            self._terms[self._count] = term
+            self._vectors[self._count] = np.frombuffer(vector, dtype=np.float32)
+            self._count += 1
+        return self._at[words]
 
-        Args:
-            words: For each word, its id, the id of its term, and its vector.
-        """
-        for number, term, vector in words:
-            at = self._at.setdefault(number, len(self._at))
-            self._terms[at] = term
-            self._vectors[at] = np.frombuffer(vector, dtype=np.float32)
+    @property
+    def count(self) -> int:
+        """The number of places in use."""
+        return self._count
 
-    def of(self, numbers: Sequence[int]) -> tuple[npt.NDArray[np.int64], Vectors]:
-        """Return the terms, shape (n,), and the vectors, shape (n, dimensions), of words that are in the cache."""
-        at = [self._at[number] for number in numbers]
-        return self._terms[at], self._vectors[at]
+    def terms(self, places: Ints) -> npt.NDArray[np.int64]:
+        """Return the number of the term of each word, by its place."""
+        return self._terms[places]
+
+    def vectors(self, places: Ints) -> Vectors:
+        """Return the vector of each word, by its place."""
+        return self._vectors[places]
+
+    def holders(self, connection: sqlite3.Connection, terms: Ints) -> Floats:
+        """Return how many documents contain each of these terms."""
+        self._holders = _enlarged(self._holders, int(terms.max()) + 1 if len(terms) else 0)
+        missing = np.unique(terms[self._holders[terms] < 0]).tolist()
+        for number, holders in select_in(connection, "SELECT number, holders FROM terms WHERE number", missing):
+            self._holders[number] = holders
+        found: Floats = self._holders[terms]
+        return found
+
+    def _make_room(self, words: int) -> None:
+        if words > len(self._terms):
+            room = max(1024, 2 * words)
+            terms = np.zeros(room, dtype=np.int64)
+            terms[: self._count] = self._terms[: self._count]
+            vectors = np.zeros((room, self._dimensions), dtype=np.float32)
+            vectors[: self._count] = self._vectors[: self._count]
+            self._terms, self._vectors = terms, vectors
+
+
+class RequestWords:
+    """Caches the vectors of words of requests, because splitting a word into tokens takes 15 microseconds."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, Vectors] = {}
+
+    def vectors(self, words: Iterable[str]) -> Vectors:
+        """Return the vectors of some words, shape (number of words, dimensions)."""
+        wanted = list(words)
+        missing = [word for word in wanted if word not in self._known]
+        if len(self._known) + len(missing) > MOST_REQUEST_WORDS:
+            self._known.clear()
+            missing = wanted
+        self._known.update(zip(missing, self._embedder.embed(missing), strict=True))
+        rows = [self._known[word] for word in wanted]
+        return np.stack(rows) if rows else np.zeros((0, self._embedder.dimensions), dtype=np.float32)
+
+
+def _enlarged(old: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    if size <= len(old):
+        return old
+    new = np.full(max(size, 2 * len(old)), -1, dtype=old.dtype)
+    new[: len(old)] = old
+    return new

@@ -1,9 +1,9 @@
-"""`WordMatch`: measures how well two texts match word by word, where words of similar meaning match partly.
+"""`WordMatch`: measures how well two texts match word by word. Words with similar meanings match in part.
 
-A mean of word vectors loses the individual words, and BM25 matches only equal words. Here, each word is matched to the
-most similar word of the other text, weighted by its rarity (late interaction, after Khattab and Zaharia, "ColBERT",
-2020, with static word vectors instead of contextual ones). Each comparison takes some time, so only the candidates of a
-search are compared.
+A mean of word vectors loses the individual words, and BM25 matches only equal words. Here, each word is compared with
+the most similar word of the other text, and counts according to its rarity (late interaction, after Khattab and
+Zaharia, "ColBERT", 2020, with static word vectors instead of contextual ones). This takes time, so only the candidates
+of a search are compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,9 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Two numbers from 0 to 1 for each document, weighted by the rarity of words and comparable between queries.
+    """How well each document matches a request: two shares from 0 to 1, in which rare words count more.
+
+    The shares are comparable between queries.
 
     Attributes:
         covered: The share of the request's words that match the document.
@@ -39,7 +41,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class WordLists:
-    """The words of several documents, as ids in one concatenated list. Each document starts with the words of its head.
+    """The words of several documents, as ids in one list. Each document's words start with those of its head.
 
     Attributes:
         distinct: Each id once.
@@ -62,8 +64,10 @@ class WordLists:
         return cls(distinct, positions, lengths, np.array([head for _, head in documents], dtype=np.int64))
 
 
-def compare(similarity: Floats, weights: Floats, rare: Floats, words: WordLists) -> Matched:
-    """Compare a request with documents word by word.
+def compare(
+    similarity: Floats, weights: Floats, rare: Floats, words: WordLists, parts: Sequence[Sequence[int]]
+) -> list[Matched]:
+    """Compare parts of a request with documents word by word.
 
     Args:
         similarity: The similarity, from 0 to 1, of each word of the request (row) to each word of `words.distinct`
@@ -71,27 +75,37 @@ def compare(similarity: Floats, weights: Floats, rare: Floats, words: WordLists)
         weights: Weights of the words of the request.
         rare: The rarity of each word of `words.distinct`.
         words: The words of the documents.
+        parts: The rows of each part.
     """
-    lengths = words.lengths
-    covered, meant = np.zeros(len(lengths), dtype=np.float32), np.zeros(len(lengths), dtype=np.float32)
-    filled = lengths > 0  # for an empty slice, reduceat returns the element after it
-    if not len(weights) or not filled.any():
-        return Matched(covered, meant)
-    starts = np.cumsum(lengths) - lengths
-    in_head = np.arange(len(words.positions)) - np.repeat(starts, lengths) < np.repeat(words.heads, lengths)
-    best = np.maximum.reduceat(similarity[:, words.positions], starts[filled], axis=1)
-    covered[filled] = weights @ best / max(float(weights.sum()), TINY)
-    head_weights = rare[words.positions] * in_head
-    matched_head = np.add.reduceat(similarity.max(axis=0)[words.positions] * head_weights, starts[filled])
-    meant[filled] = matched_head / np.maximum(np.add.reduceat(head_weights, starts[filled]), TINY)
-    return Matched(covered, meant)
+    covered = np.zeros((len(parts), len(words.lengths)), dtype=np.float32)
+    meant = np.zeros_like(covered)
+    shares = np.zeros((len(parts), len(weights)), dtype=np.float32)
+    of_words = np.zeros((len(parts), similarity.shape[1]), dtype=np.float32)
+    for at, rows in enumerate(map(list, parts)):
+        if rows:
+            shares[at, rows] = weights[rows] / max(float(weights[rows].sum()), TINY)
+            of_words[at] = similarity[rows].max(axis=0)
+    starts = np.cumsum(words.lengths) - words.lengths
+    filled = words.lengths > 0  # for an empty slice, reduceat returns the element after it
+    if len(weights) and filled.any():
+        columns = np.ascontiguousarray(similarity.T)[words.positions]
+        covered[:, filled] = shares @ np.maximum.reduceat(columns, starts[filled], axis=0).T
+    filled = words.heads > 0
+    if filled.any():
+        heads = words.heads[filled]
+        head_starts = np.cumsum(heads) - heads
+        of_head = words.positions[np.arange(int(heads.sum())) + np.repeat(starts[filled] - head_starts, heads)]
+        total = np.maximum(np.add.reduceat(rare[of_head], head_starts), TINY)
+        meant[:, filled] = np.add.reduceat((of_words * rare)[:, of_head], head_starts, axis=1) / total
+    return [Matched(*each) for each in zip(covered, meant, strict=True)]
 
 
 def word_similarity(ours: Floats, theirs: Floats) -> Floats:
     """Return the similarity of each pair of word vectors: the square of the cosine, and 0 below `FLOOR`."""
-    cosine = ours @ theirs.T
-    similarity: Floats = np.where(cosine > FLOOR, cosine * cosine, np.float32(0))
-    return similarity
+    cosine: Floats = ours @ theirs.T
+    cosine *= cosine > FLOOR
+    cosine *= cosine
+    return cosine
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +161,8 @@ class WordMatch:
         documents = [self._documents[id_] for id_ in ids]
         lists = WordLists.of([(each.numbers, each.head) for each in documents])
         row_weights = np.array([weights[term] for term in words], dtype=np.float32)
-        return compare(self._similarity(words, lists.distinct), row_weights, self._rarity(lists.distinct), lists)
+        similarity = self._similarity(words, lists.distinct)
+        return compare(similarity, row_weights, self._rarity(lists.distinct), lists, [range(len(words))])[0]
 
     def _similarity(self, words: Mapping[str, str], numbers: Ints) -> Floats:
         """Return the similarity of each word of the request to each word of `numbers`; 1 if both have the same term."""

@@ -1,7 +1,7 @@
-"""Writes files and folders that exist completely or not at all, even if the process or the machine stops midway.
+"""Writes files and folders atomically: they are complete or absent, even if the process or the machine stops midway.
 
-Temporary files have names that start with `TEMPORARY` and are locked (flock(2)) by their writer. The lock ends with its
-holder, so `remove_leftovers` can distinguish leftovers of a killed process from files that are being written.
+Temporary files have names that start with `TEMPORARY` and are locked (flock(2)) by their writer. The lock ends when the
+process that holds it ends, so `remove_leftovers` can tell the leftovers of a killed process from files in progress.
 """
 
 import contextlib
@@ -25,7 +25,10 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace a file's content atomically: readers see the old or the new bytes, even after a crash.
 
-    The mode of an existing file is kept. OSError propagates as from `open`; the old file is then unchanged.
+    The mode of an existing file is kept.
+
+    Raises:
+        OSError: The file cannot be written. The old file is unchanged.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -35,7 +38,13 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
-    """Like `write_atomic`, for a file in the folder that is open as descriptor `folder`. A link is replaced as well.
+    """Like `write_atomic`, but for a name in an open folder. A symbolic link of this name is replaced, not followed.
+
+    Args:
+        folder: The descriptor of the open folder.
+        name: The name of the file.
+        data: Its content.
+        replace: Whether an existing file may be replaced.
 
     Raises:
         FileExistsError: The name exists, and `replace` is False.
@@ -62,7 +71,7 @@ def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True
 
 @contextmanager
 def staging_folder(parent: Path) -> Iterator[Path]:
-    """Create an empty, locked folder in `parent` for preparing files. Whatever is at its path on exit is removed."""
+    """Create an empty, locked folder in `parent` for preparing files. On exit, anything left at its path is removed."""
     while True:
         path = parent / (TEMPORARY + secrets.token_hex(8))
         path.mkdir(mode=0o700)
@@ -72,7 +81,8 @@ def staging_folder(parent: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        with contextlib.suppress(FileNotFoundError):  # published; after an exchange, the old folder is here
+        # After `publish_folder` nothing is at this path; after `replace_folder` the old folder is.
+        with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
         os.close(descriptor)
 
@@ -133,7 +143,7 @@ def _create_locked(folder: int) -> tuple[str, int]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o666, dir_fd=folder)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # else `remove_leftovers` removed it between open and flock
+        if os.fstat(descriptor).st_nlink:  # otherwise, `remove_leftovers` removed it between open and flock
             return name, descriptor
         os.close(descriptor)
 

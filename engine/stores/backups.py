@@ -1,6 +1,6 @@
 """`Backups`: takes rolling backups of a home's SQLite databases while they are in use, and restores them.
 
-    <folder>/<UTC time>/records.db, events.db      one backup; it appears completely or not at all
+    <folder>/<UTC time>/records.db, events.db      one backup; it is complete or absent
 
 Copies are made with SQLite's online backup API (https://sqlite.org/backup.html), within one read transaction, so they
 never block writers.
@@ -24,13 +24,13 @@ from engine.stores.sqlite_file import DiskFull, connect, explained, lock, log_of
 _NAME = re.compile(r"\d{8}T\d{6}Z")
 _FORMAT = "%Y%m%dT%H%M%SZ"
 _FIRST = timedelta(hours=1)
-_STEP_PAGES = 4096  # pages copied between two checks of whether to stop; 16 MiB
-GENERATIONS_AHEAD = 1_000_000  # more than the number of changes between two backups
+_STEP_PAGES = 4096  # pages (16 MiB) that are copied before checking again whether to stop
+GENERATIONS_AHEAD = 1_000_000  # added to restored generations; exceeds the number of changes between two backups
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """One backup.
+    """A complete backup of the databases of a home.
 
     Attributes:
         name: The UTC time at which it was taken, such as ``20260102T030405Z``.
@@ -52,7 +52,7 @@ class BackupStopped(Exception):
 
 
 class Backups:
-    """The backups in one folder. Processes may share it. Every method blocks."""
+    """The backups in one folder, which several processes may share. Every method blocks."""
 
     def __init__(self, folder: Path, databases: Sequence[Path], clock: Clock, *, keep: int, every: timedelta) -> None:
         """Create the object without accessing the files.
@@ -61,9 +61,9 @@ class Backups:
             folder: The folder of the backups.
             databases: The files to copy, all in one folder and with distinct names.
             clock: The source of time.
-            keep: The number of backups to keep. Older ones are removed after a new one is complete. With 0 none is
-                taken.
-            every: The age of the newest backup at which the next one is due.
+            keep: The number of backups to keep. Older ones are removed after a new one is complete. With 0, no backups
+                are taken.
+            every: The interval between backups.
         """
         self._folder = folder
         self._databases = tuple(databases)
@@ -112,14 +112,14 @@ class Backups:
         return self._take_if(lambda: self._keep > 0)
 
     def stop(self) -> None:
-        """End a backup that another thread is taking."""
+        """Stop the backup that another thread is taking, if any."""
         self._stopped = True
 
     def restore(self, backup: Backup, only: Sequence[str] = ()) -> Path:
         """Replace the current databases with those of a backup. The current files are kept.
 
-        The caller makes sure that no engine is open. If the process is killed, there is still a database under each
-        name.
+        The caller must make sure that no engine is open. If the process is killed midway, every file name still has
+        either the old or the restored database.
 
         Args:
             backup: The backup.
@@ -163,7 +163,7 @@ class Backups:
 
     def _copy(self, source: Path, target: Path) -> None:
         with explained(source), closing(connect(source)) as reading, closing(connect(target)) as copy:
-            reading.execute("BEGIN")  # a snapshot: otherwise each commit of another process would restart the copy
+            reading.execute("BEGIN")  # a snapshot; without it, each commit of another process would restart the copy
             reading.execute("SELECT count(*) FROM sqlite_master").fetchone()
             reading.backup(copy, pages=_STEP_PAGES, progress=self._check_stopped)
             copy.execute("PRAGMA journal_mode=DELETE")  # a copy is one file
@@ -197,7 +197,7 @@ def _replace(file: Path, copy: Path, aside: Path) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
-    if target.exists():  # made by a restore that was killed within this second
+    if target.exists():  # created by a restore that was killed within the same second
         return
     try:
         target.hardlink_to(path)
@@ -206,13 +206,13 @@ def _link(path: Path, target: Path) -> None:
 
 
 def _created(file: Path) -> datetime:
-    """Return the time at which a database was first opened. Its lock file is created then and never written to."""
+    """Return when a database was first opened: the time of its lock file, which is created then and never written."""
     path = file.with_name(file.name + ".lock")
     return datetime.fromtimestamp((path if path.exists() else file).stat().st_mtime, UTC)
 
 
 def _check_and_advance(temporary: Path, copy: Path) -> None:
-    """Check a copy, and raise its generations above any that a process or an index of this home may have seen."""
+    """Check a copy, and raise its generation counters above any value that a process or an index may have seen."""
     try:
         with closing(connect(temporary)) as connection:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]

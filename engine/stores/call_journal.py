@@ -1,4 +1,4 @@
-"""`CallJournal`: every call as one row, written once. Its views are the audit, the failures and the outcomes.
+"""`CallJournal`: records every call as one row. The audit, the failures and the outcomes are views of these rows.
 
 Rows beyond the limit are added to daily counts (`engine.stores.history`) and deleted, except that the newest
 `FAILURES_KEPT` failures are always kept.
@@ -23,22 +23,23 @@ _NOT_REPLACED = frozenset(("id", "call_id", "ts", "counted"))
 
 
 class CallJournal:
-    """The journal of calls in the records, shared by all processes on one home. Every method blocks.
+    """The journal of calls, stored in the records and shared by all processes on one home. Every method blocks.
 
     Attributes:
         audit: The recorded calls.
         failures: The recorded calls that failed.
-        outcomes: The numbers of calls and failures, including calls whose rows have been deleted.
+        outcomes: The numbers of calls and failures per tool, including calls whose rows have been deleted.
     """
 
     def __init__(self, records: Records, *, kept: int = KEPT) -> None:
         """Create missing tables, and upgrade those of an earlier release.
 
         Args:
+            records: The database with the journal.
             kept: How many of the newest rows to keep.
 
         Raises:
-            DiskFull: The tables have to be changed, and nothing can be written.
+            DiskFull: The tables have to be changed, but the disk is full.
         """
         self._records = records
         self._kept = kept

@@ -22,8 +22,8 @@ from engine.contract.guard import GuardRequest
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.turn import Turn
 
-STARTED = "started"  # `end` of a call whose result was never written, because its engine died
-CANCELLED = ("killed", "cancelled")  # `end` and `reason` of a call that its caller cancelled, which is not a failure
+STARTED = "started"  # `end` of a call without a result: it is running, or its engine died
+CANCELLED = ("killed", "cancelled")  # `end` and `reason` of a call cancelled by its caller; it is not a failure
 MAX_ERROR_CHARACTERS = 4_000
 _ARGUMENT_CHARACTERS = 2_000
 _NAME_CHARACTERS = 150
@@ -50,7 +50,7 @@ CALLS = Table(
     Column("data", Text, nullable=True),
     Column("error_text", Text, nullable=True),  # null unless the call failed
     Column("counted", Boolean, nullable=True),  # true: included in the daily counts, and kept only because it failed
-    UniqueConstraint("call_id", "ts"),  # callers choose ids, and models reuse them
+    UniqueConstraint("call_id", "ts"),  # the id alone is not unique: callers choose ids, and models reuse them
 )
 COUNTS = (  # the number of calls, how many of them failed, and their total duration in milliseconds
     func.count(),
@@ -86,7 +86,7 @@ def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
 
 
 def row_of_start(request: GuardRequest, risk: str) -> dict[str, Any]:
-    """Return the row of a call that is about to run. If the engine dies, the row stays as it is."""
+    """Return the row of a call that is about to run. It remains as the call's record if the engine dies."""
     return {
         **_who(request.turn),
         **_what(request.call, request.spec.name, request.call_id),
@@ -105,7 +105,7 @@ def row_of_start(request: GuardRequest, risk: str) -> dict[str, Any]:
 
 
 def storable(text: str, limit: int = _NAME_CHARACTERS) -> str:
-    """Return the first characters of a text, in a form that any database accepts. Callers choose names and ids."""
+    """Return the start of a text chosen by a caller, such as a name or id, in a form that any database accepts."""
     return text[:limit].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 

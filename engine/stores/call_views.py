@@ -1,4 +1,4 @@
-"""The views of the call journal: what `knackbox audit` and `knackbox failures` show, and counts per tool."""
+"""Views of the call journal: the lists that `knackbox audit` and `knackbox failures` show, and counts per tool."""
 
 import json
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class ToolOutcomes:
     """The number of calls of one tool, and how many of them failed.
 
     Attributes:
-        failed: Includes calls without a result.
+        failed: The number of failed calls, including calls without a result.
         total_ms: The sum of all durations.
     """
 
@@ -46,8 +46,8 @@ class AuditView:
         """Return rows, newest first.
 
         Args:
-            tool: Return only this tool's calls.
-            failed: Return only failed calls.
+            tool: The name of the tool whose calls are returned; "" for all tools.
+            failed: Whether only failed calls are returned.
         """
         query = select(*_AUDITED).where(CALLS.c.counted.is_(None)).order_by(desc(CALLS.c.id)).limit(limit)
         if tool:
@@ -63,7 +63,7 @@ class AuditView:
 
 
 class FailuresView:
-    """The failed calls, without those that their callers cancelled. Every method blocks."""
+    """The failed calls. Calls that their callers cancelled are not failures. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -78,7 +78,7 @@ class FailuresView:
 
 
 class OutcomesView:
-    """The numbers of calls and failures, including calls whose rows have been deleted. Every method blocks."""
+    """The numbers of calls and failures per tool, including calls whose rows have been deleted. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

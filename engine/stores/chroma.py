@@ -2,8 +2,8 @@
 
 Chroma loads its index files (HNSW) without checks, and a damaged one crashes the whole process (segmentation fault,
 seen with 1.5.9). Therefore a manifest of their sizes and checksums is written after every change, and must match when
-the database is opened; a mismatch is reported as `ChromaDamaged`. The database file is SQLite's, which detects its own
-damage.
+the database is opened; a mismatch is reported as `ChromaDamaged`. The manifest does not cover the database file, since
+SQLite itself detects damage to it.
 """
 
 import json
@@ -25,8 +25,8 @@ DATABASE = "chroma.sqlite3"
 MANIFEST = "knackbox-manifest.json"
 BATCH = 1_000  # ids per call; Chroma's own limit is 5,461
 CHUNK = 1 << 20  # bytes read at a time
-# Fragments of Chroma's messages that mean damaged files. Other messages are about the disk or permissions.
-# SQLite: 11 is corrupt, 26 is not a database.
+# Fragments of those of Chroma's error messages that mean damaged files. Others are about the disk or permissions.
+# SQLite's codes: 11 means that the file is corrupt, 26 that it is not a database.
 DAMAGE_SIGNS = ("code: 11)", "code: 26)", "malformed", "hnsw", "deserializ", "no such table", "panicked", "mismatch")
 
 Stamp = tuple[int, int, int]  # size, modification time in ns, inode
@@ -38,7 +38,7 @@ class ChromaDamaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _ChromaModules:
-    """The used parts of chromadb, imported lazily."""
+    """The parts of chromadb that are used here. They are imported only when a database is opened."""
 
     system: Any
     api: Any
@@ -47,7 +47,7 @@ class _ChromaModules:
 
 
 class ChromaClient:
-    """The collections of one folder, with cosine distance. Not thread-safe; `VectorStore` locks."""
+    """The Chroma collections in one folder, with cosine distance. Not thread-safe: `VectorStore` does the locking."""
 
     def __init__(self, path: Path, loaded: _ChromaModules) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class ChromaClient:
 
     @property
     def in_place(self) -> bool:
-        """Whether the folder still contains the opened database. It may have been removed or replaced."""
+        """Whether the folder still contains the database that was opened, and not a new one or none."""
         return _database_file(self._path)[0] == self._inode
 
     @classmethod
@@ -89,10 +89,10 @@ class ChromaClient:
         self._loaded.system.stop()
 
     def prepare(self, name: str, dimensions: int) -> bool:
-        """Open or create a collection and let Chroma apply its log. The caller must have the folder locked.
+        """Open or create a collection, and make Chroma apply its log. The caller must hold the lock of the folder.
 
         Returns:
-            False if it contained vectors of other dimensions (another embedder's), which were deleted.
+            False if the collection had vectors of another length, from another embedder, which were deleted.
         """
         with _explained(self._path):
             collection = self._get_or_make(name)
@@ -102,10 +102,10 @@ class ChromaClient:
                 self._loaded.api.delete_collection(name)
                 collection = self._get_or_make(name)
             self._collections[name] = (collection, dimensions)
-        self.settle(name)
+        self.flush(name)
         return same
 
-    def settle(self, name: str) -> None:
+    def flush(self, name: str) -> None:
         """Make Chroma flush its pending changes, and record the files' checksums."""
         collection, dimensions = self._collections[name]
         with _explained(self._path):
@@ -170,14 +170,14 @@ def _create_private(file: Path) -> None:
 
 def _load(path: Path) -> _ChromaModules:
     from chromadb.api import ServerAPI  # noqa: PLC0415 - chromadb takes over 2 s to import
-    from chromadb.api.models.Collection import Collection  # noqa: PLC0415 - the same
-    from chromadb.config import Settings, System  # noqa: PLC0415 - the same
-    from chromadb.errors import NotFoundError  # noqa: PLC0415 - the same
+    from chromadb.api.models.Collection import Collection  # noqa: PLC0415 -- for the same reason
+    from chromadb.config import Settings, System  # noqa: PLC0415 -- for the same reason
+    from chromadb.errors import NotFoundError  # noqa: PLC0415 -- for the same reason
 
     # chromadb.PersistentClient would share one System per path and never close it. `_env_file=None`: a .env file in the
     # current folder must not configure this database.
     settings = Settings(
-        _env_file=None,  # type: ignore[call-arg] # pydantic-settings adds it
+        _env_file=None,  # type: ignore[call-arg] # added by pydantic-settings
         chroma_api_impl="chromadb.api.rust.RustBindingsAPI",
         anonymized_telemetry=False,
         is_persistent=True,
@@ -186,7 +186,7 @@ def _load(path: Path) -> _ChromaModules:
         allow_reset=False,
     )
     system = System(settings)
-    api = system.instance(ServerAPI)  # type: ignore[type-abstract] # as chromadb itself does
+    api = system.instance(ServerAPI)  # type: ignore[type-abstract] # chromadb itself passes the abstract class
     system.start()
     return _ChromaModules(system, api, Collection, NotFoundError)
 
@@ -213,7 +213,7 @@ def _check(path: Path) -> dict[str, tuple[Stamp, int]]:
     for name, (size, checksum) in expected.items():
         stamp = _stamp(path / name)
         if stamp[0] != size or _checksum(path / name) != checksum:
-            raise ChromaDamaged(f"{name} has changed since it was written")
+            raise ChromaDamaged(f"{name} has changed since its checksum was recorded")
         checked[name] = (stamp, checksum)
     return checked
 
@@ -246,7 +246,7 @@ def _checksum(file: Path) -> int:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Distinguish damage from other errors of chromadb."""
+    """Convert chromadb's errors: to `ChromaDamaged` if files are damaged, otherwise to `ConfigError`."""
     try:
         yield
     except BaseException as error:

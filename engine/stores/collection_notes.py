@@ -14,21 +14,21 @@ _NOTES = Table(
 
 
 class CollectionNotes:
-    """Notes in the records. Every method blocks; the table is created with the first note."""
+    """Notes on vector collections, stored in the records. Every method blocks. The first note creates the table."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
         self._ready = False
 
     def made_by(self, collection: str) -> str | None:
-        """Return the embedder that made all vectors; None if unknown, or while they are being rebuilt."""
+        """Return the name of the embedder that made all vectors; None if unknown, or while they are being rebuilt."""
         self._prepare()
         with self._records.read() as connection:
             found = connection.execute(select(_NOTES.c.embedder).where(_NOTES.c.name == collection)).scalar()
         return None if found is None else str(found)
 
     def note(self, collection: str, embedder: str | None) -> None:
-        """Record the embedder of all vectors; None if they are incomplete."""
+        """Record the name of the embedder that made all vectors; None means that they are incomplete."""
         self._prepare()
         with self._records.begin() as connection:
             connection.execute(delete(_NOTES).where(_NOTES.c.name == collection))

@@ -1,4 +1,4 @@
-"""`Embedder`: turns text into unit vectors. `WordLlamaEmbedder` uses weights from a wheel, without network access.
+"""`Embedder`: turns text into unit vectors. `WordLlamaEmbedder` implements it with the weights of a Python package.
 
 WordLlama (https://github.com/dleemiller/WordLlama) averages one 256-dimensional vector per token. Its files are read
 directly: importing the package takes over a second, configures the root logger, and pads a batch to its longest text.
@@ -21,7 +21,7 @@ WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 MODEL = "wordllama-l2-supercat-256"
 TENSOR = "embedding.weight"
-MAX_CHARACTERS = 8_000  # the mean of a longer text has little meaning, and a query must be fast
+MAX_CHARACTERS = 8_000  # the mean vector of a longer text says little about it, and queries must be fast
 
 
 class Embedder(Protocol):
@@ -36,7 +36,11 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return float32 of shape (len(texts), dimensions). Rows have length 1, or are zero for texts without words."""
+        """Embed texts.
+
+        Returns:
+            float32 of shape (len(texts), dimensions). Rows have length 1, or are zero for texts without words.
+        """
         ...
 
 
@@ -86,8 +90,11 @@ class WordLlamaEmbedder:
         for row, text in enumerate(texts):
             tokens = self._tokenizer.encode(text[:MAX_CHARACTERS], add_special_tokens=False).ids
             if tokens:
-                mean = self._table[np.minimum(tokens, last)].mean(axis=0)
-                result[row] = mean / max(float(np.linalg.norm(mean)), np.finfo(np.float32).tiny)
+                # np.add.reduce and a dot product take half as long as mean and norm.
+                total = np.add.reduce(self._table[np.minimum(tokens, last)], axis=0)
+                result[row] = total
+        lengths = np.sqrt(np.einsum("ij,ij->i", result, result))
+        result /= np.maximum(lengths, np.finfo(np.float32).tiny)[:, np.newaxis]
         return result
 
 

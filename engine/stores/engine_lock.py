@@ -1,6 +1,6 @@
-"""`EngineLock`: a locked file for each open engine, so that other processes can detect leftovers of dead engines.
+"""`EngineLock`: a locked file for each open engine, by which other processes see whether that engine is still running.
 
-The kernel releases the lock when its holder dies.
+The kernel releases the lock when the process dies.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ class EngineLock:
         self._folder = folder
         self.id, self._descriptor = _take_new(folder)
         for other in self._others():
-            self.lives(other)
+            self.is_running(other)
 
-    def lives(self, other: str) -> bool:
-        """Return whether the engine with this name is still running. If it is not, remove its file."""
+    def is_running(self, other: str) -> bool:
+        """Return whether the engine with this id is still running. If it is not, remove its lock file."""
         if other == self.id:
             return True
         path = self._folder / other
@@ -46,9 +46,9 @@ class EngineLock:
         finally:
             os.close(descriptor)
 
-    def living_others(self) -> list[str]:
-        """Return the names of the other engines that are running on this home."""
-        return [other for other in self._others() if self.lives(other)]
+    def running_others(self) -> list[str]:
+        """Return the ids of the other engines that are running on this home."""
+        return [other for other in self._others() if self.is_running(other)]
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -64,6 +64,6 @@ def _take_new(folder: Path) -> tuple[str, int]:
         name = secrets.token_hex(8)
         descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # else another engine removed the file before it was locked
+        if os.fstat(descriptor).st_nlink:  # otherwise, another engine removed the file before it was locked
             return name, descriptor
         os.close(descriptor)

@@ -1,9 +1,9 @@
-"""`EventLog`: an ordered log of events, for subscribers that each remember their position (REG-9).
+"""`EventLog`: an ordered log of events that keeps the position of each subscriber (REG-9).
 
-Delivery is at least once. An event that is not acknowledged within its lease is delivered again, a refused one is
-delivered again later, and one that fails too often becomes a dead letter. Acknowledged events are not delivered again,
-except by `replay`. Every operation is one transaction, so after `kill -9` at any point it is either complete or has had
-no effect.
+Every event is delivered at least once. An event that is not acknowledged within its lease is delivered again, a
+rejected event is delivered again after a back-off, and an event that fails too often becomes a dead letter.
+Acknowledged events are not delivered again, except by `replay`. Every operation is one transaction, so after `kill -9`
+at any point it is either complete or has had no effect.
 """
 
 import json
@@ -40,7 +40,7 @@ EVENTS_GENERATION = "events"
 LEASE_S = 30.0
 MOST_ATTEMPTS = 5
 LONGEST_WAIT_S = 300.0  # the longest lease or back-off; a due time further ahead means that the clock was set back
-_FIRST_WAIT_S = 1.0  # the back-off after the first refusal; each further refusal doubles it
+_FIRST_WAIT_S = 1.0  # the back-off after the first rejection; each further rejection doubles it
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 _SCHEMA = MetaData()
@@ -83,7 +83,7 @@ _SEEN_EVERY_S = 3_600.0  # a subscriber's last fetch is recorded with this preci
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event.
+    """An event in the log.
 
     Attributes:
         offset: Its position in the log, starting at 1.
@@ -123,7 +123,7 @@ class UnknownSubscriber(LookupError):
 
 
 class EventLog:
-    """The event log in a database, shared by all processes that use the database. Every method blocks."""
+    """An event log in a database, shared by all processes that use the database. Every method blocks."""
 
     def __init__(
         self,
@@ -137,7 +137,9 @@ class EventLog:
         """Create missing tables.
 
         Args:
-            most_attempts: Deliveries before an event becomes a dead letter.
+            records: The database.
+            clock: The source of time.
+            most_attempts: How often an event is delivered before it becomes a dead letter.
             kept: How many of the newest events to keep after every subscriber has processed them.
             subscriber_days: Days without a fetch after which a subscriber that holds up the log is removed.
         """
@@ -152,7 +154,7 @@ class EventLog:
         self._upgrade()
 
     def generation(self) -> int:
-        """Return the offset of the last event of any process. Takes microseconds, so check it before fetching."""
+        """Return the offset of the newest event. It takes only microseconds, so call it before `fetch`."""
         return self._records.generation(EVENTS_GENERATION)
 
     def append(self, kind: str, payload: Mapping[str, Any]) -> int:
@@ -188,7 +190,7 @@ class EventLog:
             return offsets
 
     def history(self) -> list[DayCount]:
-        """Return the number of dropped events per type and day."""
+        """Return the number of events deleted from the log, per type and day."""
         with self._records.read() as connection:
             return history.days(connection, "events")
 
@@ -221,13 +223,13 @@ class EventLog:
             _SUBSCRIPTIONS.remove(connection, name)
 
     def fetch(self, name: str, limit: int = 100, *, lease_s: float = LEASE_S) -> list[Delivery]:
-        """Return the deliveries that are due for this subscriber: first redeliveries, then new events.
+        """Return the events to process now: first those that are delivered again, then new ones.
 
         Args:
             name: The subscriber.
             limit: The maximum number of deliveries to return.
-            lease_s: Seconds within which each must be acknowledged, at most `LONGEST_WAIT_S`. After that it is
-                delivered again, possibly to another process.
+            lease_s: Seconds within which each event must be acknowledged, at most `LONGEST_WAIT_S`. After that it
+                is delivered again, possibly to another process.
 
         Raises:
             UnknownSubscriber: There is no such subscriber.
@@ -239,7 +241,7 @@ class EventLog:
             unseen = ~_SUBSCRIBERS.c.seen.between(now - _SEEN_EVERY_S, now) | _SUBSCRIBERS.c.seen.is_(None)
             connection.execute(update(_SUBSCRIBERS).where((_SUBSCRIBERS.c.name == name) & unseen).values(seen=now))
             self._bury_expired(connection, name, now)
-            again = self._again(connection, name, now + lease_s, now, limit)
+            again = self._redeliveries(connection, name, now + lease_s, now, limit)
             new, reached = self._new(connection, types, cursor, limit - len(again))
             if new:
                 rows = [
@@ -258,7 +260,7 @@ class EventLog:
             )
 
     def nack(self, name: str, offset: int, reason: str) -> bool:
-        """Refuse an event: it is delivered again later, or becomes a dead letter after too many attempts.
+        """Reject an event, which is then delivered again later, or becomes a dead letter after too many attempts.
 
         Returns:
             False if the event was not pending.
@@ -322,7 +324,7 @@ class EventLog:
         types, cursor = found
         return json.loads(types), cursor
 
-    def _again(self, connection: Connection, name: str, due: float, now: float, limit: int) -> list[Delivery]:
+    def _redeliveries(self, connection: Connection, name: str, due: float, now: float, limit: int) -> list[Delivery]:
         query = select(_EVENTS, _PENDING.c.attempts).join(_PENDING, _PENDING.c.offset == _EVENTS.c.offset)
         mine = (_PENDING.c.subscriber == name) & _is_due(now)
         rows = connection.execute(query.where(mine).order_by(_EVENTS.c.offset).limit(limit)).mappings().all()
@@ -343,7 +345,7 @@ class EventLog:
         return found, max(cursor, _last(connection))  # also skips events of other types
 
     def _bury_expired(self, connection: Connection, name: str, now: float) -> None:
-        """Turn events that have used up their attempts, and whose last lease has expired, into dead letters."""
+        """Turn events into dead letters if they have no attempts left and their last lease has expired."""
         over = (_PENDING.c.subscriber == name) & _is_due(now) & (_PENDING.c.attempts >= self._most_attempts)
         for offset, attempts in connection.execute(select(_PENDING.c.offset, _PENDING.c.attempts).where(over)).all():
             self._bury(connection, name, offset, attempts, "not acknowledged in time")

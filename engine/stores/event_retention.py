@@ -1,7 +1,7 @@
-"""Decides which events may be dropped from the log: old ones that every subscriber has processed.
+"""Deletes old events from the log once every subscriber has processed them.
 
-An event stays, however old, while some subscriber has not fetched it or has not acknowledged it, and while it is a dead
-letter. A subscriber that holds up the log and has fetched nothing for a long time is removed.
+Events stay, however old they are, until every subscriber has fetched and acknowledged them, and as long as they are
+dead letters. A subscriber that thereby prevents deletion and has fetched nothing for a long time is removed.
 """
 
 import logging
@@ -13,9 +13,9 @@ from engine.stores import history
 from engine.stores.history import DayCount
 
 EVENTS_KEPT = 100_000
-SUBSCRIBER_DAYS = 30.0  # days without a fetch after which a subscriber no longer holds up the log
+SUBSCRIBER_DAYS = 30.0  # days without a fetch after which a subscriber no longer prevents deletion
 SWEEP_EVERY = 1_000  # events between two sweeps
-MOST_AT_ONCE = 20_000  # the most events dropped by one sweep, so that no append waits long
+MOST_AT_ONCE = 20_000  # the most events deleted by one sweep, so that no append has to wait long
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Subscriptions:
 
     Attributes:
         cursors: Their positions.
-        holders: Pending events and dead letters, which keep events in the log.
+        holders: The tables of pending events and of dead letters. Events listed there must stay in the log.
     """
 
     cursors: Table
@@ -51,10 +51,12 @@ class Subscriptions:
 
 
 def sweep(connection: Connection, events: Table, subscriptions: Subscriptions, kept: int, seen_before: float) -> int:
-    """Drop unneeded events beyond the newest `kept`, and return how many were dropped. The newest always stays.
+    """Delete processed events except the newest `kept`, and return how many were deleted.
+
+    The last event always stays.
 
     Args:
-        seen_before: A Unix time. Subscribers that have fetched nothing since then are removed if they hold up the log.
+        seen_before: A Unix time. Subscribers that prevent deletion are removed if they have fetched nothing since then.
     """
     newest = connection.execute(select(func.max(events.c.offset))).scalar() or 0
     oldest = connection.execute(select(func.min(events.c.offset))).scalar() or 0

@@ -1,4 +1,4 @@
-"""Stores daily counts of the entries that were deleted from a log, so that a summary of them remains."""
+"""Keeps a summary of the entries that were deleted from a log: how many there were on each day."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class DayCount:
 
 
 def add(connection: Connection, log: str, counts: Iterable[DayCount]) -> None:
-    """Add to the counts of these days, and delete all but the latest `DAYS_KEPT` days."""
+    """Add to the daily counts of a log, and delete all but the latest `DAYS_KEPT` days."""
     for each in counts:
         same = (_DAYS.c.log == log) & (_DAYS.c.day == each.day) & (_DAYS.c.name == each.name)
         more: dict[str, Any] = {

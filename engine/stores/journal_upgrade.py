@@ -1,6 +1,7 @@
-"""Upgrades the call journal of an earlier release: adds missing columns, and moves in its separate log of failures.
+"""Upgrades the call journal of an earlier release: adds missing columns, and moves the old table of failures into it.
 
-Everything happens in one transaction, so after `kill -9` at any point it is either complete or has had no effect.
+Everything happens in one transaction, so after `kill -9` at any point the upgrade is either complete or has had no
+effect.
 """
 
 from typing import Any
@@ -37,7 +38,7 @@ _OLD_FAILURES = Table(
 
 
 def due(records: Records) -> bool:
-    """Return whether the tables were created by an earlier release. Return False if there are no tables yet."""
+    """Return whether the tables were created by an earlier release. False if there are no tables yet."""
     with records.read() as connection:
         tables = inspect(connection).get_table_names()
         return _OLD_FAILURES.name in tables or (CALLS.name in tables and bool(missing_columns(connection, CALLS)))
@@ -47,7 +48,7 @@ def run(records: Records) -> None:
     """Upgrade the tables, if necessary.
 
     Raises:
-        DiskFull: Nothing can be written. Nothing was changed.
+        DiskFull: The disk is full. Nothing was changed.
     """
     if not due(records):
         return
@@ -60,7 +61,7 @@ def run(records: Records) -> None:
 
 
 def _move_failures(records: Records, connection: Connection) -> None:
-    """Add the error texts to the rows of their calls. A failure whose call was already deleted gets a row."""
+    """Add the error texts to the rows of their calls. A failure whose call was already deleted gets a new row."""
     alone: list[RowMapping] = []
     for failure in connection.execute(select(_OLD_FAILURES).order_by(_OLD_FAILURES.c.id)).mappings().all():
         same = (CALLS.c.call_id == storable(failure["call_id"])) & (CALLS.c.ts == failure["ts"])

@@ -1,4 +1,4 @@
-"""`KeyLedger`: records keyed calls before they run, and their results (CALL-9)."""
+"""`KeyLedger`: records calls with an idempotency key before they run, and their results afterwards (CALL-9)."""
 
 import json
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _KEYS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Identifies equal calls.
+    """An idempotency key. Calls with the same key are the same call.
 
     Attributes:
         digest: The digest of the values of the key fields.
@@ -47,12 +47,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The state of a key.
+    """The state of a key when a call claims it.
 
     If no attribute is set, the first call was cancelled or its engine died, so it is unknown whether it took effect.
 
     Attributes:
-        mine: The key was free and is now claimed. The call may run.
+        mine: The key was free, and now belongs to this call, which may run.
         running: Another call holds the key, and its engine is running.
         result: The result of the first call.
     """
@@ -63,7 +63,7 @@ class Claim:
 
 
 class KeyLedger:
-    """The keys in the records, shared by all processes on one home. Every method blocks."""
+    """Idempotency keys, stored in the records and shared by all processes on one home. Every method blocks."""
 
     def __init__(self, records: Records, lock: EngineLock, clock: Clock) -> None:
         """Create the table if it is missing."""
@@ -73,7 +73,7 @@ class KeyLedger:
         records.create(_SCHEMA)
 
     def claim(self, key: Key) -> Claim:
-        """Claim the key, or return the state of the call that holds it. Atomic: only one claimant succeeds."""
+        """Claim the key, or return the state of the call that holds it. Of concurrent claims, only one succeeds."""
         now = self._clock.now().astimezone(UTC)
         with self._records.begin() as connection:
             old = (now - timedelta(hours=KEPT_H)).isoformat()
@@ -83,7 +83,7 @@ class KeyLedger:
                 row = {"since": now.isoformat(), "engine": self._lock.id, "state": _RUNNING, "result": None}
                 connection.execute(insert(_KEYS).values(_columns(key) | row))
                 return Claim(mine=True)
-            if found["state"] == _RUNNING and not self._lock.lives(found["engine"]):
+            if found["state"] == _RUNNING and not self._lock.is_running(found["engine"]):
                 connection.execute(update(_KEYS).where(_is(key)).values(state=_LOST))
                 return Claim()
         if found["state"] == _DONE:
@@ -91,19 +91,19 @@ class KeyLedger:
         return Claim(running=found["state"] == _RUNNING)
 
     def done(self, key: Key, result: ToolResult) -> None:
-        """Store the result of the call, for later calls with the key."""
-        self._settle(key, state=_DONE, result=_text(result))
+        """Store the result of the call that holds the key, so that later calls with the key receive it."""
+        self._update(key, state=_DONE, result=_text(result))
 
     def lost(self, key: Key) -> None:
-        """Record that the result of the call is unknown."""
-        self._settle(key, state=_LOST)
+        """Record that the result of the call that holds the key is unknown."""
+        self._update(key, state=_LOST)
 
     def free(self, key: Key) -> None:
         """Release the key, because the call did not run."""
         with self._records.begin() as connection:
             connection.execute(delete(_KEYS).where(_is(key) & (_KEYS.c.engine == self._lock.id)))
 
-    def _settle(self, key: Key, **values: Any) -> None:
+    def _update(self, key: Key, **values: Any) -> None:
         with self._records.begin() as connection:
             connection.execute(update(_KEYS).where(_is(key) & (_KEYS.c.engine == self._lock.id)).values(values))
 
@@ -118,7 +118,7 @@ def _is(key: Key) -> Any:
 
 
 def _text(result: ToolResult) -> str:
-    """Encode a result without its audit: each call has its own."""
+    """Encode a result as JSON. Its audit is left out, because each call has its own."""
     failure = result.failure
     return json.dumps(
         {

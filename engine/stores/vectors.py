@@ -4,8 +4,8 @@ Chroma's client does not notice writes by other processes, and two writers can d
 hold a file lock exclusively, and readers share it. Generation counters in the records (``"vectors"`` for the folder,
 ``"vectors:<collection>"`` for a collection) show when a client must be reopened before it reads or writes.
 
-The folder can always be rebuilt from the documents. If it is damaged, it is moved away and an empty one created, and
-`VectorCollection.revision` changes, so that the code that fills the collection adds what is missing.
+The folder can always be rebuilt from the documents. If it is damaged, it is moved away and an empty one is created.
+`VectorCollection.revision` then changes, so that the code that fills the collection adds the missing vectors.
 """
 
 import itertools
@@ -34,12 +34,12 @@ class VectorIndex(Protocol):
 
     @property
     def revision(self) -> int:
-        """A number that grows with every write by any process, and when content is lost. Takes microseconds to read."""
+        """A number that increases with every write by any process and when content is lost. Reading it is fast."""
         ...
 
     @property
     def made_by(self) -> str | None:
-        """The embedder that made all vectors; None if unknown, or while they are being rebuilt."""
+        """The name of the embedder that made all vectors; None if unknown, or while they are being rebuilt."""
         ...
 
     @made_by.setter
@@ -58,7 +58,7 @@ class VectorIndex(Protocol):
         ...
 
     def query(self, vector: Vectors, k: int) -> list[tuple[str, float]]:
-        """Return the k nearest as (id, cosine similarity from -1 to 1), best first.
+        """Return the ids of the k nearest vectors, each with its cosine similarity (-1 to 1), best first.
 
         Args:
             vector: Shape (dimensions,).
@@ -77,7 +77,7 @@ class VectorIndex(Protocol):
 
 
 class VectorStore:
-    """The collections of one folder, for threads and processes to share. `close` it once.
+    """The vector collections in one folder, which threads and processes may share. Call `close` once.
 
     Writes increment generations in the records, so do not write inside a transaction on the records.
     """
@@ -117,17 +117,17 @@ class VectorStore:
         return self._records.generation(FOLDER_GENERATION) + self._records.generation(_generation(name))
 
     def reading(self, name: str, action: Callable[[ChromaClient], T]) -> T:
-        """Run `action` on a client that is up to date, while no process writes."""
+        """Run `action` on an up-to-date client. No process can write in the meantime."""
         return self._run(name, action, self._lock.shared)
 
     def writing(self, name: str, action: Callable[[ChromaClient], None]) -> None:
-        """Run `action` while no other process reads or writes. Other processes then reopen their clients."""
+        """Run `action` while no other process can read or write. Afterwards, other processes reopen their clients."""
 
         def act(client: ChromaClient) -> None:
             # Done before the write, so that others reopen their clients even if this process is killed while it writes.
             self._seen[_generation(name)] = self._records.bump(_generation(name))
             action(client)
-            client.settle(name)
+            client.flush(name)
 
         self._run(name, act, self._lock.exclusive)
 
@@ -163,7 +163,7 @@ class VectorStore:
         return any(self._records.generation(name) != value for name, value in self._seen.items())
 
     def _reopen(self) -> None:
-        """Reopen Chroma. The caller holds the lock exclusively, because Chroma writes while it opens."""
+        """Reopen Chroma. The caller must hold the lock exclusively, because Chroma writes when it is opened."""
         removed = self._client is not None and not self._client.in_place
         self._drop_client()
         watched = [FOLDER_GENERATION, *(_generation(name) for name in self._dimensions)]
@@ -221,7 +221,7 @@ class VectorCollection:
 
     @property
     def made_by(self) -> str | None:
-        """See `VectorIndex.made_by`, for every process."""
+        """See `VectorIndex.made_by`. All processes share it."""
         return self._store.notes.made_by(self._name)
 
     @made_by.setter

@@ -1,8 +1,8 @@
-"""`FolderWorkspace`: the only folder that an agent may read and write. No path, `..` or link in it leads outside.
+"""`FolderWorkspace`: the only folder that an agent may read and write. No path, `..` or link can lead out of it.
 
-The kernel checks paths: openat2(2) with RESOLVE_BENEATH checks and opens a path in a single step, so that nothing can
-be exchanged in between, and rejects a path that leaves the root. Without openat2 (before Linux 5.6, or if it is
-filtered), each folder of a path is opened with O_NOFOLLOW, which rejects all links.
+The kernel checks paths: openat2(2) with RESOLVE_BENEATH checks and opens a path in a single step, so that no part of it
+can be replaced in between, and rejects a path that leaves the root. Without openat2 (before Linux 5.6, or if seccomp
+blocks it), each folder of a path is opened with O_NOFOLLOW, which rejects all links.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ Kind = Literal["file", "folder", "link", "other"]
 
 
 class WorkspaceError(ValueError):
-    """A path leads out of the workspace, or is of the wrong kind."""
+    """A path leads out of the workspace, or names the wrong kind of entry, such as a folder instead of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,11 @@ class FolderWorkspace:
         """Return the content of a file.
 
         Args:
-            limit: The largest size in bytes; a larger file raises WorkspaceError.
+            path: The file.
+            limit: The largest allowed size in bytes.
+
+        Raises:
+            WorkspaceError: The file is larger than `limit`.
         """
         # O_NONBLOCK: opening a named pipe must not wait for its other end.
         with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
@@ -116,7 +120,7 @@ class FolderWorkspace:
         """Write a new file, as `write` does.
 
         Raises:
-            FileExistsError: The name exists.
+            FileExistsError: The path exists already.
         """
         with self._parent(path, make=True) as (folder, name):
             write_atomic_at(folder, name, data, replace=False)
@@ -160,7 +164,7 @@ class FolderWorkspace:
         """Delete a file, a link (not its target) or an empty folder.
 
         Args:
-            recursive: Also delete a folder that is not empty.
+            recursive: Whether a folder that is not empty may be deleted, with its content.
         """
         with self._parent(path) as (folder, name):
             if not _is_folder(name, folder):
@@ -209,7 +213,7 @@ class FolderWorkspace:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the parent folder of a path. Yields its descriptor and the last name of the path."""
+        """Open the parent folder of a path, and yield its descriptor and the last name of the path."""
         normal = self._normal(path)
         if normal == ".":
             raise WorkspaceError(
@@ -225,7 +229,7 @@ class FolderWorkspace:
 
         Args:
             path: As given by the caller, for errors.
-            make: Create missing folders.
+            make: Whether missing folders are created.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY
         try:
@@ -260,7 +264,7 @@ class FolderWorkspace:
             if error.errno in {errno.EXDEV, errno.ELOOP}:
                 raise _escape(path) from error
             if error.errno == errno.ENOTDIR:
-                raise WorkspaceError(f"{path!r}: a part of it, or all, is not a folder.") from error
+                raise WorkspaceError(f"{path!r}: a part of this path is not a folder.") from error
             if error.errno == errno.ENXIO:
                 raise WorkspaceError(f"{path!r} is not a file; only files can be read.") from error
             if error.errno == errno.ENAMETOOLONG:

@@ -13,7 +13,7 @@ from engine.turn.availability import Dropped, Tools
 
 @dataclass(frozen=True, slots=True)
 class SourceFailure:
-    """The failure of a source, whose tools are therefore missing from this turn's list."""
+    """Says that a source failed, so that its tools are missing from this turn's list, and why."""
 
     source: str
     reason: str
@@ -77,7 +77,7 @@ def register_composed_skills(
 
 
 def _unique(taken: frozenset[str], tools: Iterable[Tool]) -> tuple[list[Tool], list[Dropped]]:
-    """Return the sorted tools, without taken and duplicate names."""
+    """Return the tools, sorted, without those whose name is taken or belongs to an earlier tool."""
     kept: list[Tool] = []
     dropped: list[Dropped] = []
     before = None

@@ -31,7 +31,7 @@ _log = logging.getLogger("knackbox.turn")
 SOURCE_TIMEOUT_S = 20.0
 
 _SPLITS = 64  # cached answers of sources
-_BASES = 8  # cached sets of static tools: with or without discovery tools, and before or after sources changed
+_BASES = 8  # cached sets of static tools, which differ in discovery tools and in the state of the sources
 _TURNS = 64  # cached kinds of turn; a kind is a turn without its query (user, agent, band and so on)
 
 Ask = Callable[[ToolSource, Turn], Awaitable[Sequence[Tool]]]
@@ -41,7 +41,7 @@ _tool_name = attrgetter("spec.name")
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """The tools that the sources offer, by origin, sorted by name. Those of the same name keep their sources' order."""
+    """The tools that the sources offer, by origin and sorted by name. Tools of the same name stay in source order."""
 
     static: Tools = ()
     acquired: Tools = ()
@@ -67,7 +67,9 @@ class _ListPart:
 
 @dataclass(slots=True)
 class _Base:
-    """The static tools of one set of answers. It keeps the answers alive, so that no id() used as a key is reused.
+    """The static tools in one set of answers of the sources.
+
+    It also holds the answers themselves, so that their id(), which is used as a key, cannot be reused.
 
     Attributes:
         by_turn: The static tools offered to each kind of turn (the turn without its query).
@@ -100,8 +102,8 @@ class Assembly:
             timeout_s: Seconds within which each source must answer.
             disabled: Returns the time at which each disabled tool was disabled, by id. Called for each list, after the
                 sources have answered.
-            look_again: Called before each list. It returns the requirements that are met now, or None if they have not
-                changed. Pass None if they never change.
+            look_again: Called before each list is built. It returns the requirements that are met now, or None if they
+                have not changed. Pass None if they never change.
         """
         self._configured = configured
         self._timeout_s = timeout_s
@@ -111,10 +113,10 @@ class Assembly:
         self._bases: LRUCache[tuple[int, ...], _Base] = LRUCache(_BASES)
 
     async def active_list(self, sources: Sequence[ToolSource], turn: Turn, ask: Ask | None = None) -> ActiveList:
-        """Return the tools of a turn, and what was omitted and why. Never raises because of a source.
+        """Return the tools of a turn, and what was omitted and why. Errors of sources are reported, not raised.
 
-        All sources are asked concurrently. They see the turn, so that the source of acquired skills returns those that
-        match the query.
+        All sources are asked concurrently. They receive the turn, so that the source of acquired skills can return the
+        skills that match the query.
 
         Args:
             sources: The sources.
@@ -141,12 +143,12 @@ class Assembly:
         return ActiveList(tools, tuple(dropped), tuple(reply for reply in replies if isinstance(reply, SourceFailure)))
 
     async def _reply(self, source: ToolSource, turn: Turn, ask: Ask | None) -> Sequence[Tool] | SourceFailure:
-        """Ask one source."""
+        """Ask one source for its tools."""
         deadline = asyncio.timeout(self._timeout_s)
         try:
             async with deadline:
                 return await (source.tools(turn) if ask is None else ask(source, turn))
-        except Exception as error:  # noqa: BLE001 - sources are foreign code and must not make the turn fail
+        except Exception as error:  # noqa: BLE001 - sources may be third-party code; they must not make the turn fail
             late = f"no answer within {self._timeout_s:g} s"
             reason = late if deadline.expired() else f"{type(error).__name__}: {error}"
             _log.warning("Tool source %r returned no tools in this turn: %s", source.name, reason)
@@ -159,7 +161,7 @@ class Assembly:
             self._bases.clear()
 
     def _split(self, answer: Sequence[Tool]) -> Offered:
-        """Split an answer by origin."""
+        """Split the tools that a source returned by their origin."""
         if type(answer) is not tuple:
             return Offered.of(answer)
         try:
@@ -212,12 +214,12 @@ async def active_list(
     timeout_s: float = SOURCE_TIMEOUT_S,
     disabled: Callable[[], Mapping[str, str]] = dict,
 ) -> ActiveList:
-    """Build one list without caches."""
+    """Return the active list of a turn, built without caches. The arguments are those of `Assembly`."""
     return await Assembly(configured, timeout_s=timeout_s, disabled=disabled).active_list(sources, turn)
 
 
 def _joined(parts: Sequence[Tools]) -> Tools:
-    """Merge sorted parts. Stable, so that tools of the same name keep the order of their sources."""
+    """Merge sorted lists of tools. Tools of the same name keep the order of their sources."""
     filled = [part for part in parts if part]
     if len(filled) < 2:  # noqa: PLR2004 -- nothing to join
         return filled[0] if filled else ()

@@ -39,18 +39,18 @@ def why_not(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
     return ""
 
 
-def permitted(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
+def permitted(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- required of every stage
     """Return why this turn's user and agent may not call the tool (policy); "" if they may."""
     return denied(spec, turn)
 
 
-def deferred(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
-    """Return why a deferred tool is omitted; "" if it is not. Omitted tools can still be called and discovered."""
+def deferred(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- required of every stage
+    """Return why the tool is omitted as deferred; "" if it is not. Omitted tools can still be found and called."""
     return "deferred, found by discovery" if spec.defer_loading and not turn.include_deferred_tools else ""
 
 
-def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
-    """Return why a turn with the tool search flow omits the tool; "" if it does not. The tool can still be called."""
+def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- required of every stage
+    """Return why the tool search flow omits the tool; "" if it does not. Such tools can still be found and called."""
     return "found by discovery" if turn.use_tool_search_flow and spec.category != DISCOVERY else ""
 
 

@@ -97,7 +97,8 @@ class Discovery:
         """Return the next page of tools, sorted by name.
 
         Args:
-            after: `next` of the previous page.
+            turn: The turn.
+            after: `Listing.next` of the previous page; "" for the first page.
         """
         found: list[ToolSpec] = []
         while True:
@@ -108,14 +109,14 @@ class Discovery:
                 return Listing(sorted(found, key=lambda spec: spec.name), after)
 
     async def look_up(self, names: Collection[str], turn: Turn) -> dict[str, ToolSpec]:
-        """Return the tools with these names that may be called in this turn."""
+        """Return the specs of the tools with these names that may be called in this turn, by name."""
         return await self._look_up.specs(everything(turn), names)
 
     async def describe(self, name: str, turn: Turn) -> ToolSpec:
         """Return the spec of a tool.
 
         Raises:
-            ToolFailure: The turn may not call such a tool. The message suggests similar names.
+            ToolFailure: There is no tool of this name that the turn may call. The message suggests similar names.
         """
         spec = (await self.look_up([name], turn)).get(name)
         if spec is None:
@@ -141,7 +142,7 @@ class Discovery:
         names = {name for ranking in found.rankings for name, _ in ranking}
         for tool_ in listed.tools:
             spec = tool_.spec
-            of_paged = spec.name in names and spec.origin is not Origin.STATIC  # a static tool shadows a found one
+            of_paged = spec.name in names and spec.origin is not Origin.STATIC  # a static tool of that name wins
             (found.acquired if of_paged else found.others)[spec.name] = spec
         found.rankings[:] = [[one for one in ranking if one[0] in found.acquired] for ranking in found.rankings]
         return found
@@ -156,7 +157,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The tools among which a query is searched.
+    """The tools that a query is compared with.
 
     Attributes:
         rankings: For each paged source, the results that the turn may call, with their fit.
@@ -221,7 +222,7 @@ async def describe_tool(ctx: CallContext, name: str) -> dict[str, Any]:
 
 
 @tool(category=DISCOVERY)
-async def execute_tool(name: str, tool_args: dict[str, Any]) -> None:  # noqa: ARG001 -- the arguments it offers
+async def execute_tool(name: str, tool_args: dict[str, Any]) -> None:  # noqa: ARG001 -- they define the schema
     """Call a tool that you found, and return its result.
 
     Args:

@@ -11,7 +11,7 @@ from engine.registry.nearest import nearest
 from engine.turn.active_list import ActiveList
 from engine.turn.assembly import Assembly
 
-_OVER = 5  # factor by which more names are looked up than requested, since the turn may not call all of them
+_OVER = 5  # this many times more names than requested are looked up, because the turn may not call all of them
 
 
 def everything(turn: Turn) -> Turn:
@@ -33,7 +33,7 @@ class LookUp:
     sources: Callable[[], Sequence[ToolSource]]
 
     async def specs(self, turn: Turn, names: Collection[str]) -> dict[str, ToolSpec]:
-        """Return the specs of the listed tools that have one of these names or aliases, by that name."""
+        """Return the specs of the listed tools that have one of these names or aliases, by name or alias."""
 
         async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
             if not isinstance(source, PagedSource) or turn.query:

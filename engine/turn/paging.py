@@ -28,14 +28,17 @@ class ToolPage:
 async def tool_page(
     assembly: Assembly, sources: Sequence[ToolSource], turn: Turn, after: str = "", limit: int = PAGE
 ) -> ToolPage:
-    """Return one page.
+    """Return one page of a turn's list.
 
     The first page contains all tools of ordinary sources. Every page contains the next tools of each `PagedSource`. If
     there is only one page, it is the turn's whole list. A turn with a query, or with the tool search flow, has only one
     page.
 
     Args:
-        after: `next` of the previous page; "" for the first.
+        assembly: Builds the list.
+        sources: The sources.
+        turn: The turn.
+        after: `ToolPage.next` of the previous page; "" for the first page.
         limit: How many tools of paged sources to read. The page contains fewer if the turn may not call some of them.
     """
     if turn.query or turn.use_tool_search_flow:
@@ -51,7 +54,7 @@ async def tool_page(
 
     listed = await assembly.active_list(sources, turn, ask)
     there = {tool.spec.name for tools in read.values() for tool in tools}
-    names = set(nsmallest(limit, there))  # later names are for the next page: another source may not have reached them
+    names = set(nsmallest(limit, there))  # later names go on the next page, so that all sources advance together
     more = len(there) > len(names) or any(len(tools) >= limit for tools in read.values())
 
     def is_here(name: str, origin: Origin | None = None) -> bool:

@@ -34,7 +34,8 @@ Move = Say | Use
 class Scene:
     """One message of the user, and how the scripted model responds.
 
-    expect: for each call, in order, a short description of its result and whether it must succeed.
+    Attributes:
+        expect: For each call, in order, a short description of its result and whether it must succeed.
     """
 
     title: str

@@ -110,7 +110,7 @@ EARLIER = (
     ),
     Taught(
         "is_leap_year",
-        "Tell whether a year of the Gregorian calendar is a leap year.",
+        "Check whether a year of the Gregorian calendar is a leap year.",
         "(year: int) -> bool",
         "year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)",
         "[is_leap_year(y) for y in (1900, 2000, 2023, 2024)] == [False, True, False, True]",

@@ -22,7 +22,11 @@ from .story import DATA_FILE
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """One call of a scene. expected: whether it must succeed; None with a live model, which is not predictable."""
+    """One call of a scene.
+
+    Attributes:
+        expected: Whether it must succeed; None with a live model, which is not predictable.
+    """
 
     scene: str
     what: str

@@ -50,14 +50,14 @@ class Weather:
 
 
 def station_source(weather_url: str, archive_url: str) -> StaticSource:
-    """Return the tools. They use the services at these URLs."""
+    """Return a source with the three tools, which use the services at these URLs."""
 
     @tool(category="stations", annotations=Annotations(read_only=True))
     async def station_weather(island: Island) -> dict[str, float]:
         """Return the current weather on an island: air temperature in degrees Celsius, wind in metres per second.
 
         Args:
-            island: the island of the station.
+            island: The island of the station.
         """
         async with httpx.AsyncClient(trust_env=False) as client:
             answer = await client.get(f"{weather_url}/weather/{island}")
@@ -69,7 +69,7 @@ def station_source(weather_url: str, archive_url: str) -> StaticSource:
         """Look up an island in the station archive and return all that is known about it.
 
         Args:
-            island: the island of the station.
+            island: The island of the station.
         """
         async with httpx.AsyncClient(trust_env=False) as client:
             answer = await client.get(f"{archive_url}/archive/{island}")
@@ -81,7 +81,7 @@ def station_source(weather_url: str, archive_url: str) -> StaticSource:
         """Return the short notes on an island that are stored on this machine.
 
         Args:
-            island: the island of the station.
+            island: The island of the station.
         """
         return _NOTES[island]
 

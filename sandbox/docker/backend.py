@@ -24,12 +24,12 @@ from sandbox.docker.service_job import ServiceJob
 from sandbox.fair_slots import FairSlots
 from sandbox.service_handle import ServiceHandle
 from sandbox.wire import request
-from sandbox.wire.end_reasons import settle
+from sandbox.wire.end_reasons import with_end_reason
 
-_BACKSTOP_S = 5.0  # process 1 of the container enforces the wall clock; this applies when it cannot
+_BACKSTOP_S = 5.0  # process 1 of the container enforces the time limit; this additional time applies when it cannot
 _CLOSE_WAIT_S = 20.0
 _READY_WAIT_S = 10.0
-_ATTEMPTS = 3  # a job fails after this many containers did not accept it
+_ATTEMPTS = 3  # a job fails if this many containers do not accept it
 _WARM_FROM = 2  # containers of a shape are made ahead from this request on; a single request is not worth it
 _LOG = logging.getLogger("knackbox.sandbox")
 
@@ -93,7 +93,7 @@ class DockerSandbox:
         except OSError as problem:
             raise SandboxError(
                 f"The sockets of a container could not be created: {problem}.",
-                remedy="Set XDG_RUNTIME_DIR or TMPDIR to a folder that can be written.",
+                remedy="Set XDG_RUNTIME_DIR or TMPDIR to a writable folder.",
             ) from None
 
         def attached(container: Container) -> RunningContainerJob:
@@ -106,9 +106,9 @@ class DockerSandbox:
             return await self._put(job, handle.ports, attached)
 
     async def report(self) -> Protections:
-        """Return what is enforced, as found in a container of this configuration.
+        """Return the protections that a container of this configuration has.
 
-        Never raises for an unreachable engine.
+        If the engine is unreachable, none is enforced, and the detail says why.
         """
         try:
             pool = await self._pool(Shape.of(self._config.limits))
@@ -129,7 +129,7 @@ class DockerSandbox:
                 await self._engine()
         except TimeoutError:
             raise SandboxError(
-                f"No Docker Engine answers at {self._client.address} within {_READY_WAIT_S:g} s.",
+                f"No Docker Engine answered at {self._client.address} within {_READY_WAIT_S:g} s.",
                 remedy="Start one, or set DOCKER_HOST to the address of one you may use.",
             ) from None
 
@@ -188,7 +188,7 @@ class DockerSandbox:
                 pool = await self._pool(shape)
                 container = await pool.acquire()
                 try:
-                    return settle(job, await self._run_in(container, pool, job, inlets, run_in))
+                    return with_end_reason(job, await self._run_in(container, pool, job, inlets, run_in))
                 except NotTaken:
                     if attempt + 1 == _ATTEMPTS:
                         raise
@@ -255,7 +255,7 @@ class DockerSandbox:
             await self._in_background(container)
             first = missing[0]
             raise SandboxError(
-                f"Nothing was run: a container here lacks '{first.name}' ({first.detail}).", remedy=first.remedy
+                f"Nothing was run: containers of this engine lack '{first.name}' ({first.detail}).", remedy=first.remedy
             )
         return container
 
@@ -263,7 +263,7 @@ class DockerSandbox:
         return protections.of(self.name, container.facts, await self._engine(), self._config.runtime)
 
     async def _engine(self) -> dict[str, Any]:
-        """Return the engine's info, requested once; also removes containers of dead owners.
+        """Return the engine's info, which is requested once. The first call also removes containers of dead owners.
 
         Raises:
             SandboxError: The engine is unreachable, or lacks the image or the configured runtime.
@@ -279,7 +279,7 @@ class DockerSandbox:
         if self._config.runtime and self._config.runtime not in known:
             raise SandboxError(
                 f"The Docker Engine has no runtime {self._config.runtime!r}; it has {', '.join(sorted(known))}.",
-                remedy="Add it to the engine's daemon.json, or name another runtime.",
+                remedy="Add it to the engine's daemon.json, or choose another runtime.",
             )
         for container in await self._client.call(self._client.containers):
             if is_left_over(container, self._owner):
@@ -289,7 +289,7 @@ class DockerSandbox:
         return info
 
     async def _remove_ours(self) -> None:
-        """Remove containers until the engine lists none of this sandbox.
+        """Remove the containers of this sandbox until the engine lists none.
 
         Raises:
             SandboxError: The engine refuses or is unreachable.
@@ -315,7 +315,7 @@ class DockerSandbox:
 
 
 async def _see_through(task: asyncio.Task[None]) -> None:
-    """Wait for the end of the task even if the caller is cancelled: no process may be left afterwards."""
+    """Wait for the end of the task even if the caller is cancelled, so that no process is left."""
     while not task.done():
         try:
             await asyncio.shield(task)

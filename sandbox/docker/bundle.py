@@ -53,9 +53,10 @@ main(header["preload"], Orders)
 
 
 def boot_frame(preload: tuple[str, ...]) -> bytes:
-    """Return the first frame a container reads.
+    """Return the first frame that a container reads.
 
-    `preload` names modules of the image to import before the job arrives.
+    Args:
+        preload: Names of modules of the image to import before the job arrives.
     """
     sources, packages = _sources()
     header = {"main": MAIN, "preload": list(preload), "packages": list(packages)}

@@ -25,7 +25,7 @@ class Demultiplexer:
         self.stderr = b""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames that are now complete.
+        """Add received bytes; return the frames that are now complete.
 
         Raises:
             ProtocolError: The data does not follow the protocol.

@@ -1,4 +1,4 @@
-"""`Client`: the docker SDK, run in threads of its own, with its errors converted to ours.
+"""`Client`: calls the docker SDK in separate threads, and converts its errors to SandboxError.
 
 The SDK blocks. Its calls run neither on the event loop nor in the loop's default executor, which others need.
 """
@@ -46,7 +46,7 @@ class Client:
             SandboxError: The engine refuses the call or is unreachable.
         """
         work = functools.partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.in_our_words, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.converting_errors, work)
 
     def shut(self) -> None:
         """End the threads once they are idle. No further calls are possible."""
@@ -87,7 +87,7 @@ class Client:
         self._connected().start(container)
 
     def remove(self, container: str) -> None:
-        """Kill and remove the container; returns once it is dead, even if it was gone before."""
+        """Kill and remove the container, and return once it is dead. A container that is gone already is no error."""
         try:
             self._connected().remove_container(container, v=True, force=True)
         except docker.errors.APIError as problem:
@@ -101,7 +101,7 @@ class Client:
         return found
 
     def ran_out_of_memory(self, container: str, since: float, until: float) -> bool:
-        """Whether the engine reported an out-of-memory kill in the container between two Unix times."""
+        """Return whether the engine reported an out-of-memory kill in the container between two Unix times."""
         seen = self._connected().events(
             since=int(since), until=int(until) + 1, filters={"container": container, "event": "oom"}, decode=True
         )
@@ -122,20 +122,20 @@ class Client:
             self._api = api
         return self._api
 
-    def in_our_words(self, work: Callable[[], R]) -> R:
-        """Run a function in the caller's thread, converting the errors that `call` converts."""
+    def converting_errors(self, work: Callable[[], R]) -> R:
+        """Run a function in the caller's thread, converting the SDK's errors to SandboxError."""
         try:
             return work()
         except docker.errors.ImageNotFound as problem:
             raise SandboxError(
                 f"The Docker image was not found: {problem.explanation}.",
-                remedy="Pull or build it (scripts/docker_image.sh builds one), or name another.",
+                remedy="Pull or build it (scripts/docker_image.sh builds one), or choose another image.",
             ) from None
         except docker.errors.APIError as problem:
             raise SandboxError(f"The Docker Engine refused: {problem.explanation or problem}.") from None
         except (docker.errors.DockerException, requests.exceptions.RequestException, _Silent, TimeoutError) as problem:
             raise SandboxError(
-                f"No Docker Engine answers at {self.address} ({problem}).",
+                f"No Docker Engine answered at {self.address} ({problem}).",
                 remedy="Start one, or set DOCKER_HOST to the address of one you may use.",
             ) from None
 

@@ -51,7 +51,7 @@ _UIDS = range(61_184, 65_520)
 
 @dataclass(frozen=True, slots=True)
 class DockerConfig:
-    """How containers are created, and how many of them.
+    """The settings of the Docker backend: how containers are created, and how many.
 
     Attributes:
         image: An image with Python 3.11 or newer as `python`, and Bash and Node where jobs need them. It is never
@@ -63,7 +63,7 @@ class DockerConfig:
         max_queue: Jobs that may wait for a box.
         max_pools: Shapes kept warm at once.
         cpus: Processors one container may use.
-        limits: Limits of the containers made ahead of the first job, whose own limits are not known yet.
+        limits: Limits of the containers that are started before the first job, whose own limits are not known yet.
     """
 
     image: str = "knackbox-box"

@@ -1,4 +1,4 @@
-"""One container: created, started, and waiting for its one job."""
+"""Starts a container that waits for one job, and ends it."""
 
 import contextlib
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def _ready(channel: Channel, wait_s: float) -> dict[str, Any]:
 
 
 def dismiss(client: Client, container: Container) -> None:
-    """End a container and everything in it; returns once it is dead. Blocking.
+    """End a container and everything in it, and return once it is dead. Blocking.
 
     Closing its input is fastest: process 1 kills and reaps all other processes, and exits. When that takes too long or
     the connection does not report it, the engine kills the container.

@@ -21,7 +21,7 @@ from sandbox.docker.frames import Frame, ProtocolError
 from sandbox.wire.zmtp import Meter
 
 WINDOW = 256 << 10
-_TELL_AFTER = WINDOW // 2  # bytes forwarded before they are acknowledged; the sender has the other half as credit
+_ACKNOWLEDGED_AFTER = WINDOW // 2  # bytes forwarded before an acknowledgement; the sender has the other half as credit
 _READ = 1 << 16
 _LATE = 4096  # the most frames that may arrive for a flow that this end has closed: one window of small frames
 
@@ -34,8 +34,11 @@ class _FlowState:
 
     Attributes:
         end: Its socket; None until it is connected.
-        left: Received from the other end and not yet written.
-        credit: Bytes the other end is ready to receive.
+        left: Data received from the other end and not yet written.
+        credit: Bytes that the other end is ready to receive.
+        handed_on: Bytes written since the last acknowledgement.
+        ending: Whether the flow ends once `left` is written.
+        listens: The events that the poller watches for.
     """
 
     number: int
@@ -52,9 +55,11 @@ class Flows:
     """The flows of one thread, which polls `poller`. `put` sends a frame to the other end."""
 
     def __init__(self, poller: select.poll, put: Put, *, metered: bool) -> None:
-        """Create the object.
+        """Create an empty set of flows.
 
         Args:
+            poller: The poller of the thread.
+            put: Sends a frame to the other end.
             metered: Whether the other end must send ZeroMQ messages of bounded size.
         """
         self._poller = poller
@@ -87,7 +92,7 @@ class Flows:
         self._push(flow)
 
     def end(self, number: int) -> None:
-        """End a flow and tell the other end."""
+        """End a flow and notify the other end."""
         if flow := self._flows.get(number):
             self._part(flow)
 
@@ -119,7 +124,7 @@ class Flows:
         self._push(flow)
 
     def carries(self, descriptor: int) -> bool:
-        """Whether this descriptor is the socket of a flow."""
+        """Return whether this descriptor is the socket of a flow."""
         return descriptor in self._by_descriptor
 
     def move(self, descriptor: int) -> None:
@@ -130,7 +135,7 @@ class Flows:
             self._pull(flow)
 
     def listen(self, *, room: bool) -> None:
-        """Update the poller.
+        """Register each socket with the poller for the events that can be handled now.
 
         Args:
             room: Whether frames to the other end still fit into its buffer.
@@ -147,13 +152,13 @@ class Flows:
             flow.listens = wanted
 
     def read_out(self) -> None:
-        """Send what the sockets already hold, as far as the other end accepts it."""
+        """Send the data that is already in the sockets, as much as the other end accepts."""
         for flow in list(self._by_descriptor.values()):
             while flow.number in self._flows and flow.credit and self._pull(flow):
                 pass
 
     def close(self) -> None:
-        """Close every socket without telling the other end."""
+        """Close every socket without notifying the other end."""
         for flow in self._by_descriptor.values():
             if flow.end is not None:
                 flow.end.close()
@@ -188,7 +193,7 @@ class Flows:
                 return
             del flow.left[:done]
             flow.handed_on += done
-            if flow.handed_on >= _TELL_AFTER and not flow.ending:
+            if flow.handed_on >= _ACKNOWLEDGED_AFTER and not flow.ending:
                 self._put({"flow": flow.number, "more": flow.handed_on}, b"")
                 flow.handed_on = 0
         if flow.ending and (not flow.left or flow.end is None):

@@ -36,7 +36,7 @@ class Frames:
         self._bytes = bytearray()
 
     def feed(self, data: bytes | bytearray) -> list[Frame]:
-        """Return the frames that are now complete.
+        """Add received bytes; return the frames that are now complete.
 
         Raises:
             ProtocolError: The data does not follow the protocol.

@@ -23,12 +23,17 @@ _BACKLOG = 16
 
 
 class KernelSockets:
-    """The listening sockets, in the order of the ports.
-
-    A context manager. OSError propagates if they cannot be created.
-    """
+    """The listening sockets, in the order of the ports. A context manager, which closes them."""
 
     def __init__(self, count: int) -> None:
+        """Create the folder and listen.
+
+        Args:
+            count: The number of ports.
+
+        Raises:
+            OSError: The folder or a socket cannot be created.
+        """
         path, self._folder = _locked_folder()
         # Also removed when the interpreter exits before `close`. A fork of this process does not own the folder.
         self._remove = weakref.finalize(self, _remove, path, os.getpid())
@@ -71,7 +76,7 @@ class KernelSockets:
 def sweep() -> None:
     """Remove the folders of processes that were killed."""
     for path in _base().glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # another user's, in use, or removed meanwhile
+        with contextlib.suppress(OSError):  # it belongs to another user, is in use, or was removed in the meantime
             folder = _open(path)
             try:
                 if os.fstat(folder).st_uid == os.geteuid():

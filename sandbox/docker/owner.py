@@ -36,7 +36,7 @@ class ContainerOwner:
 
 
 def is_left_over(container: Mapping[str, Any], us: ContainerOwner) -> bool:
-    """Whether the owner of this container, as the engine lists it, is dead.
+    """Return whether the owner of this container, as the engine lists it, is dead.
 
     True only when that is certain: an owner on another machine, or in another pid namespace, may be alive.
     """

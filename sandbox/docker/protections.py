@@ -1,4 +1,4 @@
-"""Judges what a container enforces, from its own facts and the engine's info."""
+"""Determines which protections a container enforces, from the facts that it reports and from the engine's info."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ _SANDBOXED_KERNEL = "runsc"
 
 
 def without_engine(backend: str, detail: str, remedy: str) -> Protections:
-    """Return the protections when no container could be made: none is enforced."""
+    """Return the protections if no container could be started: none is enforced."""
     return Protections(backend, (Protection("container", State.ABSENT, True, detail, remedy),))
 
 
@@ -19,7 +19,7 @@ def of(backend: str, facts: Mapping[str, Any], info: Mapping[str, Any], runtime:
 
     Args:
         backend: The backend's name.
-        facts: What the container found out (`sandbox.docker.inside.facts`).
+        facts: What the container reported about itself (`sandbox.docker.inside.facts`).
         info: The engine's description of itself.
         runtime: The configured runtime; "" for the engine's default.
     """
@@ -46,7 +46,7 @@ def _required(facts: Mapping[str, Any], info: Mapping[str, Any]) -> list[Protect
     return [
         _held("pid namespace", facts["pid"] == 1, f"its first process is {facts['pid']}, not 1"),
         _held("no network", not others, f"it has the interfaces {', '.join(others)}"),
-        _held("read-only root", "/" not in writable, "its root can be written"),
+        _held("read-only root", "/" not in writable, "its root is writable"),
         _held(
             "nothing else writable",
             not volumes,
@@ -54,7 +54,7 @@ def _required(facts: Mapping[str, Any], info: Mapping[str, Any]) -> list[Protect
             "Use an image without VOLUME: what a job leaves there is not limited.",
         ),
         _held("no capabilities", facts["capabilities"] == 0, f"it has {facts['capabilities']:#x}"),
-        _held("no new privileges", facts["no_new_privileges"], "a set-uid program would get its rights"),
+        _held("no new privileges", facts["no_new_privileges"], "a set-uid program would get its owner's rights"),
         _held("ordinary user", facts["uid"] != 0, "it runs as root"),
         _held("memory limit", bool(memory), "the engine cannot limit memory", cgroups),
         _held("process limit", bool(processes), "the engine cannot limit processes", cgroups),

@@ -39,7 +39,7 @@ class RunningContainerJob:
         self._key = secrets.token_hex(16)
 
     async def outcome(self, header: dict[str, Any], body: bytes) -> Outcome:
-        """Run the job to its end. Exceptions of `on_output` propagate.
+        """Run the job to its end. An exception of `on_output` is raised here.
 
         Raises:
             SandboxError: The container failed.
@@ -48,7 +48,7 @@ class RunningContainerJob:
         try:
             frames = await self._client.call(self._put, worker.pack({**header, "key": self._key}, body))
             while frames is not None:
-                if (outcome := self._hear_all(frames)) is not None:
+                if (outcome := self._process_all(frames)) is not None:
                     return outcome
                 frames = await self._client.call(channel.receive)
         except ProtocolError as problem:
@@ -62,7 +62,7 @@ class RunningContainerJob:
         self._container.channel.send(frame)
         return self._container.channel.receive()
 
-    def _hear_all(self, frames: list[Frame]) -> Outcome | None:
+    def _process_all(self, frames: list[Frame]) -> Outcome | None:
         """Process frames; return the outcome, if one is the answer.
 
         Raises:
@@ -70,25 +70,25 @@ class RunningContainerJob:
             ProtocolError: The container must not send one of the frames.
         """
         for frame in frames:
-            if (outcome := self._hear(frame)) is not None:
+            if (outcome := self._process(frame)) is not None:
                 return outcome
         return None
 
-    def _hear(self, frame: Frame) -> Outcome | None:
+    def _process(self, frame: Frame) -> Outcome | None:
         if frame.header.get("key") == self._key:
             return self._answered(frame)
         self._take(frame)
         return None
 
     def _faulty(self, problem: ProtocolError) -> Outcome:
-        """Process the frames before a faulty one, one of which may say that the job began; return the outcome.
+        """Process the frames before a faulty one, and return the outcome. One of them may say that the job began.
 
         Raises:
             NotTaken: The job had not begun.
             SandboxError: The container was lost.
         """
         try:
-            outcome = self._hear_all(problem.frames)
+            outcome = self._process_all(problem.frames)
         except ProtocolError as earlier:
             return self._broken(earlier)
         return self._broken(problem) if outcome is None else outcome
@@ -103,11 +103,11 @@ class RunningContainerJob:
         if isinstance(problem, ProtocolError):
             if not self._taken:
                 raise NotTaken(f"The container sent {problem}.") from None
-            # Only the job can have written this, where the runtime lets it: process 1 sends only valid frames.
+            # Process 1 sends only valid frames, so the job has written this; some runtimes do not prevent it.
             return self._outcome(End.POLICY, usage={"limits_hit": []})
         if self._taken:
             raise SandboxError(f"The container was lost: {problem}.", may_have_started=True) from None
-        raise NotTaken(f"The container ended before its job: {problem}.") from None
+        raise NotTaken(f"The container ended before it accepted the job: {problem}.") from None
 
     def _take(self, frame: Frame) -> None:
         stream = frame.header.get("printed")
@@ -125,15 +125,15 @@ class RunningContainerJob:
             raise ProtocolError("a frame of an unknown kind")
 
     def _without_answer(self) -> Outcome:
-        """Return the outcome when process 1 is gone without an answer: killed, perhaps because memory ran out.
+        """Return the outcome if process 1 ended without an answer. Blocking.
 
-        Blocking.
+        Process 1 was then killed, perhaps because memory ran out.
 
         Raises:
             NotTaken: The container ended before it accepted the job.
         """
         if not self._taken:
-            raise NotTaken(f"The container ended before its job. {self._container.channel.stderr}")
+            raise NotTaken(f"The container ended before it accepted the job. {self._container.channel.stderr}")
         short = self._client.ran_out_of_memory(self._container.id, self._began_at, time.time())
         end = End.MEMORY if short else End.KILLED
         return self._outcome(end, usage={"limits_hit": ["memory"] if short else []})

@@ -31,7 +31,7 @@ _ACCEPT_PAUSE_S = 0.05
 class ServiceJob(RunningContainerJob):
     """A running server. Create it inside a running loop.
 
-    `ports` of the container's loopback are in the order of the inlets.
+    `ports` are ports of the container's loopback, in the order of the inlets.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ServiceJob(RunningContainerJob):
             self._wake.close()
 
     def signal(self, number: int) -> None:
-        """Have the signal sent to the job's process group; does nothing when the job has ended."""
+        """Request a signal to the job's process group. Does nothing if the job has ended."""
         if not self._ended.done():
             self._signals.append(self._loop.create_future())
             self._numbers.append(number)
@@ -83,7 +83,7 @@ class ServiceJob(RunningContainerJob):
             await asyncio.shield(signal)
 
     def _attend(self, frame: bytes) -> None:
-        """Run the job; this is the thread."""
+        """Run the job, as the thread's function."""
         done: Callable[[], None]
         try:
             outcome = self._carry(frame)
@@ -119,7 +119,7 @@ class ServiceJob(RunningContainerJob):
                     frames = channel.receive_some()
                     if frames is None:
                         break
-                    if (outcome := self._hear_all(frames)) is not None:
+                    if (outcome := self._process_all(frames)) is not None:
                         return outcome
                 self._serve(events)
         except ProtocolError as problem:
@@ -128,17 +128,17 @@ class ServiceJob(RunningContainerJob):
             return self._broken(problem)
         if self._stopping:  # the reason is not used, and asking the engine for it takes a second
             return self._outcome(End.KILLED, usage={"limits_hit": []})
-        return self._client.in_our_words(self._without_answer)
+        return self._client.converting_errors(self._without_answer)
 
-    def _hear_all(self, frames: list[Frame]) -> Outcome | None:
-        """Process the frames; return the outcome, if it is among them."""
+    def _process_all(self, frames: list[Frame]) -> Outcome | None:
+        """Process the frames; return the outcome if one of them is the answer."""
         for frame in frames:
             if "flow" in frame.header:
                 self._flows.take(frame)
             elif frame.header.get("signalled") and self._unconfirmed:
                 self._unconfirmed -= 1
                 self._tell(self._confirm)
-            elif (outcome := self._hear(frame)) is not None:
+            elif (outcome := self._process(frame)) is not None:
                 return outcome
         return None
 

@@ -108,5 +108,5 @@ def kind_of(address: Address) -> AddressKind:
 
 
 def may_be_a_listed_host(kind: AddressKind) -> bool:
-    """Whether a host the operator lists by name may have such an address; others must be listed by address."""
+    """Return whether a host the operator lists by name may have such an address; others must be listed by address."""
     return kind in _OF_HOSTS

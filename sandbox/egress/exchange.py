@@ -193,7 +193,7 @@ class Exchange:
             )
 
     async def _say_no(self, status: int, reason: str) -> None:
-        """Refuse, then read for a moment: closing with unread data would reset the connection and lose the answer."""
+        """Send a refusal, then read for a moment: a close with unread data would reset the connection and lose it."""
         self.finished.set()
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):

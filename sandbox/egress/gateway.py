@@ -20,7 +20,7 @@ from sandbox.egress.rules import EgressRules
 
 _ACCEPTS_PER_WAKE = 16
 _PACKETS_PER_WAKE = 64
-_PAUSE_S = 0.05  # pause for a client that exceeds its limits: others need this loop too
+_PAUSE_S = 0.05  # seconds without accepting connections of a job over its limits, because others need this loop too
 _FLUSH_S = 0.25  # time to forward what an ended job has already sent
 
 

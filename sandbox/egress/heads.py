@@ -14,7 +14,7 @@ MAX_REQUEST_HEAD = 16 << 10
 MAX_RESPONSE_HEAD = 64 << 10
 END = b"\r\n\r\n"
 
-# What h11 accepts and this proxy does not: other methods and versions, bare line feeds, and folded lines.
+# h11 accepts other methods and versions, bare line feeds, and folded lines; this proxy does not.
 _REQUEST_LINE = re.compile(rb"[A-Z]{1,20} [\x21-\x7e]{1,8192} HTTP/1\.[01]")
 _LENIENT = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
 _HOST = re.compile(rb"(?i)\r\nhost[ \t]*:")
@@ -43,7 +43,7 @@ class BadHead(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
-    """A request. `tunnel` is true for CONNECT. `head` is what to send to the destination; empty for a tunnel."""
+    """A parsed request. `tunnel` is true for CONNECT. `head` is sent to the destination; it is empty for a tunnel."""
 
     destination: Destination
     tunnel: bool

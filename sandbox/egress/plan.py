@@ -1,4 +1,4 @@
-"""`EgressPlan`: a job's destinations as its box sees them: the listening sockets, the names and the variables."""
+"""`EgressPlan`: how a box reaches the job's destinations: listening sockets, host names, environment variables."""
 
 from dataclasses import dataclass
 

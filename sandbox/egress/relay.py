@@ -28,7 +28,14 @@ class Relay:
     """
 
     def __init__(self, inside: socket.socket, outside: socket.socket, *, idle_s: float, deadline: float) -> None:
-        """`deadline` is on the running loop's clock."""
+        """Create the relay; `run` forwards.
+
+        Args:
+            inside: The socket of the connection from the box.
+            outside: The socket of the connection to the destination.
+            idle_s: Seconds without data after which the connection is ended.
+            deadline: The time at which it is ended in any case, on the running loop's clock.
+        """
         self._loop = asyncio.get_running_loop()
         self._inside, self._outside = inside, outside
         self._idle_s, self._deadline = idle_s, deadline
@@ -93,7 +100,7 @@ class Relay:
 
 
 def reset_on_close(end: socket.socket) -> None:
-    """Make a close of this socket tell the other side that the stream was cut, not completed."""
+    """Make this socket reset its connection when it is closed, so that the other side sees a cut, incomplete stream."""
     with contextlib.suppress(OSError):  # the socket is already closed or reset
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
 

@@ -23,14 +23,14 @@ class NameNotResolved(Exception):
 
 
 class Resolver(Protocol):
-    """Looks up one name.
+    """Looks up the addresses of a host name.
 
     Raises:
         OSError: The name has no address.
     """
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """Return its addresses as text, in order of preference."""
+        """Return the addresses of the host as text, in order of preference."""
         ...
 
 
@@ -55,8 +55,8 @@ class SystemResolver:
 async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) -> tuple[Address, ...]:
     """Return the only addresses to connect to, best first. Later changes of the name have no effect.
 
-    One forbidden address refuses the whole answer: a public name that also has a private address is either an attack or
-    a mistake, and it is unknown which address a client would use. `destination` is canonical.
+    If one address is forbidden, the name is refused: a public name that also has a private address is either an attack
+    or a mistake, and it is unknown which address a client would use. `destination` is canonical.
 
     Raises:
         Refused: An address is forbidden or invalid, or the name has too many addresses.
@@ -100,7 +100,10 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
 
 
 def _is_this_machine(address: Address) -> bool:
-    """Whether the address is this machine's: the system then uses it as the source address, too. Sends nothing."""
+    """Return whether the address belongs to this machine. Sends nothing.
+
+    For a connection to its own address, the system also uses this address as the source.
+    """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004  (IP's version)
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -1,4 +1,4 @@
-"""The rules of egress: what every job is allowed, and which lists of destinations are valid."""
+"""The rules of egress: the limits of every job, and which lists of destinations are valid."""
 
 import ipaddress
 import re
@@ -20,11 +20,11 @@ class EgressRules:
 
     Attributes:
         allow_private: Hosts and addresses that may be reached although they are not public. A host's name allows
-            private, loopback and carrier-NAT addresses for it; other kinds (link-local, multicast, …) must be listed by
-            address.
-        connect_s: Seconds to connect.
-        idle_s: Seconds without a byte in either direction.
-        total_s: Seconds of one connection, however active it is.
+            private, loopback and carrier-NAT addresses for it. Other kinds (such as link-local and multicast) must be
+            listed by address.
+        connect_s: Seconds that connecting may take.
+        idle_s: Seconds without a byte in either direction after which a connection is ended.
+        total_s: Seconds after which a connection is ended, even if it is active.
         kept: Connections listed in an outcome; the rest are only counted.
     """
 
@@ -65,7 +65,7 @@ def canonical_host(host: str) -> str:
         pass
     else:
         if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
-            raise ValueError(f"{host!r} has a zone, which means nothing in a box")
+            raise ValueError(f"{host!r} has a zone, which has no meaning in a box")
         return plain(address).compressed
     if "*" in text:
         raise ValueError(f"{host!r} has a wildcard; list each host by its name")
@@ -78,7 +78,7 @@ def canonical_host(host: str) -> str:
 
 
 def _can_be_connected_to(host: str) -> bool:
-    """Whether one host can have this address; the addresses of a name are checked when it is resolved."""
+    """Return whether one host can have this address; the addresses of a name are checked when it is resolved."""
     try:
         address = parse(host)
     except ValueError:
@@ -116,7 +116,7 @@ def checked(destinations: Iterable[Destination]) -> tuple[Destination, ...]:
             raise SandboxError(f"The destination {destination} cannot be allowed: {problem}.") from None
     if len(found) > MAX_DESTINATIONS:
         raise SandboxError(
-            f"A job may have {MAX_DESTINATIONS} destinations, and this one lists {len(found)}.",
-            remedy="Split the job, or list only what it connects to.",
+            f"The job lists {len(found)} destinations; the maximum is {MAX_DESTINATIONS}.",
+            remedy="Split the job, or list only the destinations that it connects to.",
         )
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Records what a box tried to reach other than its outlets: nothing listens there, but raw sockets see the attempt.
+"""Records a box's attempts to reach anything but its outlets. Nothing listens there, but raw sockets see the attempts.
 
 Inside a box with egress every address is local, so such packets are refused at once, and raw sockets get a copy of
 them. `sandbox.namespace.outlets` creates those sockets: one per IP version for TCP and one for UDP. Their filters pass

@@ -180,7 +180,7 @@ class Environments:
                         self._shelf.forget_lock(key)
                     os.close(lock)
         if built:
-            self._held[key].users += 1  # the newest is kept, whatever its size
+            self._held[key].users += 1  # keep the new environment during the eviction, even if it is over the limit
             self._shelf.touch(key)
             try:
                 await asyncio.to_thread(self._shelf.evict, self._config.cap_bytes)
@@ -255,7 +255,7 @@ class Environments:
 
 
 async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run `work` in a thread, and wait for its end even when cancelled: its lock must not be released before that."""
+    """Run `work` in a thread, and wait for its end even if cancelled: its lock must not be released before it ends."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled = False
     while not running.done():

@@ -69,7 +69,7 @@ def survey(packages: Path) -> Survey:
     for path, status in contents(packages):
         size += status.st_blocks * 512
         files += 1
-        # A directory's size and times add nothing to its entries.
+        # The size and times of a folder are omitted, because its entries are included.
         is_folder = stat.S_ISDIR(status.st_mode)
         stamps = () if is_folder else (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         lines.append(repr((os.fsencode(path), status.st_mode, *stamps)))
@@ -99,7 +99,7 @@ def read_marker(folder: Path) -> Marker | None:
 
 
 def is_whole(folder: Path, requirements: tuple[str, ...]) -> bool:
-    """Whether the folder was sealed for these requirements and has not changed since."""
+    """Return whether the folder was sealed for these requirements and has not changed since."""
     marker = read_marker(folder)
     if marker is None or marker.requirements != requirements:
         return False

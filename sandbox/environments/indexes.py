@@ -67,12 +67,12 @@ def of_this_machine(environ: Mapping[str, str]) -> IndexSettings:
     pip = _pip_settings(environ)
     _carry_network(pip, carried)
     if any(environ.get(name) for name in _UV_PLACES):
-        return _settled(carried, ())
+        return _settings_of(carried, ())
     uv_file = _uv_file(environ)
     if uv_file is not None:
         path, content = uv_file
         carried["UV_CONFIG_FILE"] = str(path)
-        return _settled(carried, tuple(_strings(content)))
+        return _settings_of(carried, tuple(_strings(content)))
     return _from_pip(pip, carried)
 
 
@@ -94,7 +94,7 @@ def _from_pip(pip: Mapping[str, str], carried: dict[str, str]) -> IndexSettings:
     if pip.get("trusted-host"):
         carried.setdefault("UV_INSECURE_HOST", " ".join(pip["trusted-host"].split()))
     options = ("--no-index",) if pip.get("no-index", "").strip().lower() in _TRUE else ()
-    return _settled(carried, (), options)
+    return _settings_of(carried, (), options)
 
 
 def _carry_network(pip: Mapping[str, str], carried: dict[str, str]) -> None:
@@ -112,7 +112,7 @@ def _carry_network(pip: Mapping[str, str], carried: dict[str, str]) -> None:
         carried.setdefault("UV_HTTP_TIMEOUT", str(max(1, round(float(timeout)))))
 
 
-def _settled(carried: dict[str, str], more: tuple[str, ...], options: tuple[str, ...] = ()) -> IndexSettings:
+def _settings_of(carried: dict[str, str], more: tuple[str, ...], options: tuple[str, ...] = ()) -> IndexSettings:
     private: set[str] = set()
     for value in (*(carried.get(name, "") for name in (*_UV_PLACES, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")), *more):
         for word in re.split(r"[\s,]+", value):

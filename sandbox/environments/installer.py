@@ -47,8 +47,11 @@ async def install(
 ) -> Path:
     """Install into `staging`, an empty folder that the caller removes; return the site-packages folder below it.
 
-    If uv fails, the message of UnresolvedRequirements is that of uv, without addresses. Cancelling kills uv before this
-    returns.
+    Cancelling kills uv before this returns.
+
+    Raises:
+        UnresolvedRequirements: uv failed, took too long or used too much space. The message is that of uv, without
+            addresses.
     """
     target = staging / "site-packages"
     for name in ("site-packages", "scratch"):
@@ -64,7 +67,7 @@ async def install(
         start_new_session=True,
         limit=1 << 16,
     )
-    hearing = asyncio.ensure_future(listener.hear(process))
+    hearing = asyncio.ensure_future(listener.read(process))
     growing = asyncio.ensure_future(_until_too_large(staging, bounds.size_bytes))
     try:
         done, _ = await asyncio.wait({hearing, growing}, timeout=bounds.wall_s, return_when=asyncio.FIRST_COMPLETED)
@@ -134,7 +137,7 @@ class _Listener:
         self._staging = str(staging)
         self._on_progress = on_progress
 
-    async def hear(self, process: asyncio.subprocess.Process) -> None:
+    async def read(self, process: asyncio.subprocess.Process) -> None:
         """Read uv's output until uv has ended."""
         assert process.stderr is not None  # noqa: S101  (requested above)
         rest = b""
@@ -181,21 +184,23 @@ def _over(folder: Path, limit: int) -> str:
 
 def _too_large(what: str, bounds: Bounds) -> UnresolvedRequirements:
     return UnresolvedRequirements(
-        f"The required packages are too large: {what}, where {bounds.size_bytes:,} bytes and {MAX_FILES:,} files are "
-        "the most.",
+        f"The required packages are too large: {what}; the limits are {bounds.size_bytes:,} bytes and {MAX_FILES:,} "
+        "files.",
         remedy="Require less, or raise the limit for environments.",
     )
 
 
 def _refuse_disguised(target: Path, requirements: Sequence[str]) -> None:
-    """Refuse modules with the name of a module of Python's own, such as `msvcrt`.
+    """Refuse modules that have the name of a module of the standard library, such as `msvcrt`.
 
-    The standard library may import such a module, so a template would run it outside of any box."""
+    The standard library may import such a module, so a template would run it outside of any box.
+    """
     found = sorted({entry.name.partition(".")[0] for entry in target.iterdir()} & sys.stdlib_module_names)
     if found:
         raise UnresolvedRequirements(
-            f"{_named(requirements)} cannot be used: `{found[0]}` in it has the name of a module of Python's own.",
-            remedy="Require something else.",
+            f"{_named(requirements)} cannot be used: it contains `{found[0]}`, which is the name of a module of the "
+            "standard library.",
+            remedy="Require another package.",
         )
 
 
@@ -214,7 +219,7 @@ async def _end(process: asyncio.subprocess.Process, *tasks: asyncio.Future[Any])
     while not waiting.done():
         try:
             await asyncio.shield(waiting)
-        except asyncio.CancelledError:  # its folder cannot be removed before it is gone
+        except asyncio.CancelledError:  # the folder cannot be removed before the process has ended
             cancelled = True
     for task in tasks:
         task.cancel()

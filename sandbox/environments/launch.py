@@ -16,7 +16,7 @@ _NO_ONE = 70  # the exit code if the process that started this one has already e
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Run a command.
+    """Restrict this process and replace it with a command.
 
     Args:
         arguments: The parent's pid, the limit of a file in bytes, the writable folder, the command.
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> NoReturn:
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
         sys.exit(_NO_ONE)
-    os.umask(0o022)  # the user of a box is another one, and must be able to read
+    os.umask(0o022)  # a box runs as another user, which must be able to read the files
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(file_bytes), int(file_bytes)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)

@@ -50,7 +50,7 @@ def this_interpreter() -> str:
 
 
 def installer_series() -> str:
-    """Return the uv releases with the same environment layout: the major version and, before 1.0, the minor one."""
+    """Return a name for the uv releases with the same environment layout: major version and, before 1.0, minor one."""
     version = Version(importlib.metadata.version("uv"))
     return f"uv-{version.major}" if version.major else f"uv-0.{version.minor}"
 
@@ -59,7 +59,7 @@ def _canonical(text: str) -> str:
     shown = repr(text[:120])
     if text.lstrip().startswith("-"):
         raise UnresolvedRequirements(
-            f"{shown} is an option of an installer.", remedy="Give plain requirements such as 'six>=1.16'."
+            f"{shown} is an option of an installer.", remedy="Use plain requirements such as 'six>=1.16'."
         )
     if len(text) > MAX_CHARS:
         raise UnresolvedRequirements(f"The requirement {shown}… is longer than {MAX_CHARS} characters.")
@@ -69,12 +69,12 @@ def _canonical(text: str) -> str:
         reason = (str(problem).splitlines() or ["it is nested too deeply"])[0]
         raise UnresolvedRequirements(
             f"{shown} is not a requirement ({reason}).",
-            remedy="Give a name with versions, such as 'six>=1.16'; paths and addresses are not installed.",
+            remedy="Use a name with versions, such as 'six>=1.16'; paths and addresses are not installed.",
         ) from None
     if parsed.url is not None:
         raise UnresolvedRequirements(
             f"{shown} names an address to install from.",
-            remedy="Only packages of this machine's index are installed: give a name with versions.",
+            remedy="Only packages of this machine's index are installed: use a name with versions.",
         )
     extras = ",".join(sorted(canonicalize_name(extra) for extra in parsed.extras))
     versions = ",".join(sorted(str(specifier) for specifier in parsed.specifier))

@@ -45,7 +45,7 @@ class Shelf:
         self.root.mkdir(0o700, parents=True, exist_ok=True)
         owner = self.root.stat().st_uid
         if owner != os.geteuid():
-            raise PermissionError(0, f"it belongs to user {owner}, who could change what is in it", str(self.root))
+            raise PermissionError(0, f"it belongs to user {owner}, who could change its contents", str(self.root))
         self.root.chmod(0o700)
         for folder in (self._locks, self._staging):
             folder.mkdir(0o700, exist_ok=True)
@@ -54,7 +54,7 @@ class Shelf:
         return self.root / key / folders.PACKAGES
 
     def has(self, key: str) -> bool:
-        """Whether the environment exists, though not whether it is complete."""
+        """Return whether the environment exists, though not whether it is complete."""
         return (self.root / key / folders.MARKER).exists()
 
     def is_whole(self, key: str, wanted: tuple[str, ...]) -> bool:
@@ -88,13 +88,13 @@ class Shelf:
         shutil.rmtree(staging / "scratch")
         (staging / folders.PACKAGES / ".lock").unlink(missing_ok=True)  # uv's lock, to which every user may write
         for folder in (staging, staging / folders.PACKAGES):
-            folder.chmod(0o755)  # the user of a box is a different one
+            folder.chmod(0o755)  # a box runs as another user, which must be able to enter the folder
         folders.seal(staging, wanted, interpreter, installer)
         staging.rename(self.root / key)
         folders.sync_folder(self.root)
 
     def evict(self, cap_bytes: int) -> tuple[str, ...]:
-        """Remove the least recently used environments until `cap_bytes` are left; return the removed keys."""
+        """Remove the least recently used environments until at most `cap_bytes` are left; return the removed keys."""
         self._clear_leftovers()
         found = sorted(self._all(), key=lambda item: self._last_use(item[0]))
         size = sum(marker.size_bytes for _, marker in found)
@@ -120,7 +120,7 @@ class Shelf:
         return CacheUsage(self.root, len(found), in_use, sum(marker.size_bytes for _, marker in found), cap_bytes)
 
     def _remove(self, key: str) -> bool:
-        """Remove the environment. Returns False if it is in use."""
+        """Remove the environment, unless it is in use; return whether it was removed."""
         lock = self.try_lock(key, exclusive=True)
         if lock is None:
             return False

@@ -16,10 +16,10 @@ from sandbox.fair_slots import FairSlots
 from sandbox.forkserver.pool import TemplateKey, Templates, Wear
 from sandbox.forkserver.running import ForkedJob
 from sandbox.forkserver.server import ForkedBox, ForkServer, TemplateLost, could_not_start
-from sandbox.wire.end_reasons import settle
+from sandbox.wire.end_reasons import with_end_reason
 from sandbox.wire.programs import find_programs, own_packages
 
-_BACKSTOP_S = 5.0  # process 1 of the box enforces the wall clock; this applies when it cannot
+_BACKSTOP_S = 5.0  # process 1 of the box enforces the time limit; this additional time applies when it cannot
 _GONE_WAIT_S = 5.0
 _REFILL_AFTER_S = 0.01  # a short job ends before the next box is forked, so the two do not compete for a core
 
@@ -55,7 +55,11 @@ class ForkedConfig:
 
     @classmethod
     def of(cls, settings: SandboxSettings) -> Self:
-        """Return the defaults, changed by the application's settings. Raises ValueError, as `EgressRules` does."""
+        """Return the defaults, changed by the application's settings.
+
+        Raises:
+            ValueError: An entry of `allow_private` is invalid.
+        """
         environments = EnvironmentsConfig(settings.cache, settings.environments_bytes, settings.build_s)
         return cls(environments=environments, egress=rules.EgressRules(settings.allow_private))
 
@@ -148,12 +152,12 @@ class ForkedSandbox:
             finally:
                 if tree >= 0:
                     os.close(tree)
-        return settle(job, outcome) if outcome.end is End.ERROR else outcome
+        return with_end_reason(job, outcome) if outcome.end is End.ERROR else outcome
 
     async def _started(self, preload: tuple[str, ...], environment: Environment | None) -> None:
         """Start the template of a job before the job takes a slot.
 
-        So a slow start does not count as a slow job.
+        A slow start then does not count as a slow job.
         """
         async with self._using(preload, environment):
             pass
@@ -174,9 +178,12 @@ class ForkedSandbox:
     ) -> contextlib.AbstractAsyncContextManager[ForkServer]:
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
-            raise SandboxError("A sandbox belongs to the event loop of its first job.", remedy="Make one per loop.")
+            raise SandboxError(
+                "This sandbox belongs to another event loop, in which its first job ran.",
+                remedy="Create one sandbox per event loop.",
+            )
         self._loop = loop
-        if environment:  # its packages were chosen by the author of the job, and are trusted no more than the job
+        if environment:  # the author of the job chose its packages, so they are trusted no more than the job
             preload = ()
             packages: tuple[str, ...] = (os.fspath(environment.site_packages),)
         else:
@@ -200,13 +207,16 @@ class ForkedSandbox:
 async def run_to_end(
     server: ForkServer, box: ForkedBox, running: ForkedJob, request: tuple[dict[str, object], bytes, int]
 ) -> Outcome:
-    """Run the job and return its outcome. Raises SandboxError.
+    """Run the job and return its outcome.
 
     Args:
         server: The template the box was forked from.
         box: The box.
         running: The job.
         request: The header and the body of the request, and the descriptor of the workspace's mount, or -1.
+
+    Raises:
+        SandboxError: The box itself failed.
     """
     finished = False
     refill = None
@@ -235,7 +245,7 @@ async def _kill(server: ForkServer, box: ForkedBox) -> None:
     while not waiting.done():
         try:
             await asyncio.shield(waiting)
-        except asyncio.CancelledError:  # the box has to be killed however often the task is cancelled
+        except asyncio.CancelledError:  # the box must be killed even if the task is cancelled again
             continue
         except TimeoutError:
             server.abandon()

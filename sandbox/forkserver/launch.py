@@ -39,8 +39,8 @@ del sys.path[0]
 supervisor.main(ours, theirs, wanted)
 """
 # Boxes are forks of this interpreter, so it starts as the interpreter of a job would: without -I and -S, which would
-# show in `sys.flags` and be passed on to child processes. Its path is still minimal: no user site (it gets none of the
-# caller's variables, and no home), and no packages except those of the box.
+# show in `sys.flags` and be passed on to child processes. Its path is still minimal: it has no user site, because the
+# interpreter gets neither the caller's variables nor a home, and no packages except those of the box.
 _AS_JOBS_EXPECT = {"HOME": "/nonexistent", "LANG": "C.UTF-8"}
 
 
@@ -60,14 +60,18 @@ class Program:
 
 
 def launch(program: Program, config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, socket.socket]:
-    """Start the supervisor. Returns its process, our end of its socket, and our end of the template's socket.
+    """Start the supervisor.
 
-    Raises OSError.
+    Returns:
+        Its process, our end of its socket, and our end of the template's socket.
+
+    Raises:
+        OSError: The process cannot be started.
     """
     template, template_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     supervisor, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     given = (supervisor_there.fileno(), template_there.fileno())
-    # Not through asyncio, whose child watchers would have to outlive the loop.
+    # asyncio is not used, because its child watchers would have to outlive the loop.
     process = subprocess.Popen(
         [program.python, "-c", _BOOTSTRAP, *map(str, given)],
         stdin=subprocess.DEVNULL,

@@ -23,4 +23,4 @@ def ensure_enough() -> None:
             break
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed < _LEAST:
-        raise OSError(f"a process may have {allowed} files open here, and making a box takes {_LEAST}")
+        raise OSError(f"a process may have only {allowed} files open here, and creating a box needs {_LEAST}")

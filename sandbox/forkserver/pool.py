@@ -1,4 +1,4 @@
-"""The templates of one sandbox: started when first needed, replaced when dead or worn out, evicted when too many."""
+"""Keeps the templates of one sandbox: starts them when needed, replaces dead or worn-out ones, and evicts some."""
 
 import asyncio
 import contextlib
@@ -80,9 +80,9 @@ class Templates:
     async def using(self, key: TemplateKey, lend: Callable[[], Lease] | None = None) -> AsyncIterator[ForkServer]:
         """Yield the template of a key, which is not closed while in use.
 
-        `lend` is called once, when the template is started.
+        `lend` returns the lease of the template's packages. It is called once, when the template is started.
         """
-        self._in_use[key] += 1  # before the first await: nothing else holds a template that has just started
+        self._in_use[key] += 1  # before the first await, because nothing else keeps a template that has just started
         try:
             server = await self._get(key, lend)
             if len(self._entries) > self._wear.most:
@@ -115,7 +115,7 @@ class Templates:
         entry = self._entries.get(key)
         if entry is not None and entry.task.done() and (entry.server is None or entry.server.dead):
             del self._entries[key]
-            await entry.end()  # reap what is left of it
+            await entry.end()  # reap the processes that are left
             entry = self._entries.get(key)
         if entry is not None and entry.server is not None and self._worn_out(entry.server):
             self._retired.append(self._entries.pop(key))

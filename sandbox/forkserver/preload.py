@@ -16,10 +16,11 @@ COMMON = (
 def for_template(wanted: Sequence[str], packages: Sequence[str]) -> list[str]:
     """Import the common modules of the standard library, then the wanted ones.
 
-    Returns the names that could not be imported.
-
     A template imports outside of every box and with its own rights, so the packages' folders are not even read unless a
     module of them is wanted. The worker of a box finds them through PYTHONPATH.
+
+    Returns:
+        The names that could not be imported.
     """
     missing = import_all(COMMON)
     worker.prepare_template()

@@ -19,7 +19,7 @@ from sandbox.forkserver.server import ForkedBox
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
 _READ = 1 << 16
-_LONGEST_NEWS = 16 << 10  # a head of up to this many bytes is decoded at once; messages before the answer are shorter
+_DECODED_AT_ONCE = 16 << 10  # bytes; a longer head, which only an answer can have, is decoded in a thread
 _MAX_OUTLETS = 64  # sockets one message of the box may carry
 _READS_PER_WAKE = 16  # so that a job that never stops printing does not block the event loop
 
@@ -46,7 +46,14 @@ class ForkedJob:
         on_output: OnOutput | None,
         on_outlets: Callable[[Sequence[int]], None] | None = None,
     ) -> None:
-        """`on_outlets` takes the descriptors of the sockets that listen in the box, when the job has egress."""
+        """Start reading the output of the box.
+
+        Args:
+            box: The box, which has not received a job.
+            job: The job.
+            on_output: Called with the output as it arrives.
+            on_outlets: Called with the descriptors of the sockets that listen in the box, if the job has egress.
+        """
         self._loop = asyncio.get_running_loop()
         self._box = box
         self.job = job
@@ -75,13 +82,13 @@ class ForkedJob:
             if done < len(frame):
                 await self._loop.sock_sendall(channel, memoryview(frame)[done:])
         except OSError as problem:
-            raise SandboxError(f"The box ended before its job: {problem}.") from None
+            raise SandboxError(f"The box ended before it received its job: {problem}.") from None
         self._loop.add_reader(channel, self._on_readable)
         self._loop.add_reader(self._box.stdout, self._read, "stdout", self._box.stdout)
         self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
 
     async def outcome(self) -> Outcome:
-        """Wait for the end of the job. Exceptions of `on_output` propagate.
+        """Wait for the end of the job. An exception of `on_output` is raised here.
 
         Raises:
             SandboxError: The box itself failed.
@@ -94,7 +101,7 @@ class ForkedJob:
         if answer is None:
             return self._without_answer(wall)
         text, body = answer
-        if len(text) > _LONGEST_NEWS:  # decoding may take a while
+        if len(text) > _DECODED_AT_ONCE:  # decoding may take a while
             said = await asyncio.to_thread(_decoded, text)
         else:
             said = json.loads(text)
@@ -152,7 +159,7 @@ class ForkedJob:
             if len(self._frame) < start + head + body:
                 return
             text = bytes(memoryview(self._frame)[start : start + head])
-            kind = json.loads(text).get("kind") if head <= _LONGEST_NEWS else None
+            kind = json.loads(text).get("kind") if head <= _DECODED_AT_ONCE else None
             if kind == "signalled":
                 self._signals.popleft().set_result(None)
             elif kind != "outlets":

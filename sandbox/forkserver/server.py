@@ -24,7 +24,7 @@ _START_WAIT_S = 60.0
 _ANSWER_WAIT_S, _LOOK_S = 10.0, 0.5
 _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given up
 _SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
-_PULSE_AGAIN_S = 1.0  # the supervisor goes on for twice as long: `sandbox.namespace.pulse`
+_PULSE_AGAIN_S = 1.0  # the pulse is requested at most this often, and lasts twice as long (`sandbox.namespace.pulse`)
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX = 3
 
@@ -58,7 +58,13 @@ class ForkServer:
     """One template. Keeps `warm` boxes ready, and forks more on demand."""
 
     def __init__(self, program: Program, config: Mapping[str, Any], warm: int) -> None:
-        """`config` describes the template, in the form the supervisor of `program` reads."""
+        """Create the template's object; `start` starts its processes.
+
+        Args:
+            program: The supervisor's program.
+            config: The config of the template, in the form that the supervisor reads.
+            warm: The number of boxes to keep ready.
+        """
         self._config = config
         self._program = program
         self._warm = warm
@@ -75,7 +81,7 @@ class ForkServer:
         self._next_id = 0
         self._pulse_until = 0.0
         self.dead: str = ""  # the reason, once it has ended
-        self.hung = False  # it no longer responds; what runs in its boxes may still end
+        self.hung = False  # whether it no longer responds; jobs that run in its boxes may still end
         self.jobs = 0  # jobs using it at the moment, counted by the owner
         self.forks = 0
         self.started = 0.0  # on the event loop's clock
@@ -124,7 +130,7 @@ class ForkServer:
         return await self._answer(future, "fork a box", too_late=self._hand_out)
 
     def refill(self) -> None:
-        """Fork until `warm` boxes are ready. Called once a job was sent, so that it does not wait for the fork."""
+        """Fork until `warm` boxes are ready. Call it after sending a job, so that the job does not wait for a fork."""
         while not self.dead and len(self._idle) + self._forking < self._warm:
             self._order_fork()
 
@@ -142,7 +148,10 @@ class ForkServer:
             SandboxError: The folder cannot be mounted in a box.
         """
         if len(os.fsencode(path)) > _MAX_PATH:
-            raise SandboxError(f"The workspace's path is over {_MAX_PATH} bytes long.")
+            raise SandboxError(
+                f"The path of the workspace is longer than {_MAX_PATH} bytes.",
+                remedy="Use a folder with a shorter path.",
+            )
         if self.dead:
             raise TemplateLost(f"The box template ended: {self.dead}")
         self._next_id += 1
@@ -173,7 +182,7 @@ class ForkServer:
             self._process.kill()
 
     async def _answer(self, future: "asyncio.Future[T]", what: str, *, too_late: Callable[[T], None]) -> T:
-        """Wait for a reply. A reply that arrives while the waiter is cancelled is passed to `too_late`.
+        """Wait for a reply. If the caller is cancelled, a reply that has already arrived is passed to `too_late`.
 
         Raises:
             TemplateLost: There was no reply in time.
@@ -198,7 +207,7 @@ class ForkServer:
             raise
 
     def _is_stopped(self) -> bool:
-        """Whether the supervisor or the template has been stopped by a signal."""
+        """Return whether the supervisor or the template has been stopped by a signal."""
         if self._process is None:
             return False
         return any(_state(pid) in ("T", "t") for pid in (self._process.pid, *_children(self._process.pid)))
@@ -286,7 +295,7 @@ class ForkServer:
             self._die(message["error"], message.get("remedy", _ASK_DOCTOR))
 
     def _take(self, box_id: int, descriptors: list[int]) -> None:
-        """Register a new box; fails when this process had no free descriptors to receive its own."""
+        """Register a new box, or fail if this process had no free descriptors in which to receive those of the box."""
         if len(descriptors) == _DESCRIPTORS_PER_BOX:
             channel = socket.socket(fileno=descriptors[0])
             channel.setblocking(False)
@@ -341,8 +350,8 @@ class ForkServer:
             future.set_exception(
                 SandboxError(
                     f"The workspace cannot be mounted in a box: {message['error']}.",
-                    remedy="It must be a folder on a file system with id-mapped mounts (ext4, xfs, btrfs, tmpfs), "
-                    "or run Knackbox as an ordinary user.",
+                    remedy="Use a folder on a file system with id-mapped mounts (ext4, xfs, btrfs, tmpfs), or run "
+                    "Knackbox as an ordinary user.",
                 )
             )
 

@@ -25,7 +25,7 @@ class TemplateLoop:
     """Forks a box for each order, and reports when one is ready, gone or could not be made."""
 
     kill_signal: int = signal.SIGKILL
-    """What ends a box."""
+    """The signal that ends a box."""
 
     def __init__(self, control: socket.socket, groups: cgroups.Groups | None) -> None:
         self._control = control
@@ -56,21 +56,24 @@ class TemplateLoop:
                     self._reap_box(descriptor)
 
     def prepare(self) -> list[str]:
-        """Do once what all boxes share; return the modules that could not be preloaded."""
+        """Do the work that all boxes share, once; return the modules that could not be preloaded."""
         raise NotImplementedError
 
     def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
-        """Fork the process of a box and `watch` it. Raises OSError.
+        """Fork the process of a box and `watch` it.
 
         Args:
             box_id: The engine's number of the box.
             given: The descriptors of its channel, stdout and stderr.
-            group: Its control group, where there is one.
+            group: Its control group, if there is one.
+
+        Raises:
+            OSError: The process cannot be forked.
         """
         raise NotImplementedError
 
     def clean_up(self, box_id: int, status: int) -> None:
-        """Remove what a box has left behind. `status` is as waitpid gives it."""
+        """Remove what a box has left behind. `status` is its exit status, as returned by waitpid."""
 
     def watch(self, box_id: int, pid: int) -> None:
         """Report the box as gone when this process ends. It is a child of the template and the first in its box."""
@@ -122,9 +125,10 @@ class TemplateLoop:
 
 
 def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Group | None:
-    """In a new box: move these descriptors to the numbers from 3 on, and close all others.
+    """Move these descriptors to the numbers from 3 on, and close all others. A new box calls this.
 
-    Returns the control group with its moved descriptors, which come after the given ones.
+    Returns:
+        The control group with its moved descriptors, which come after the given ones.
     """
     wanted = (*given, *(group.descriptors if group else ()))
     kept = [os.dup2(each, _OUT_OF_THE_WAY + index, inheritable=False) for index, each in enumerate(wanted)]

@@ -32,7 +32,7 @@ class AgentKernel:
         client: The client of its process; None when it has none.
         last_used: When a cell was last started or finished, in the time of the event loop.
         users: The number of cells that run or wait, plus the number of reads of its variables.
-        settling: Waits for the end of a cell whose caller was cancelled.
+        ending: Waits for the end of a cell whose caller was cancelled.
         stopped: Whether its owner has stopped it since the last cell.
     """
 
@@ -45,23 +45,23 @@ class AgentKernel:
     client: KernelClient | None = None
     last_used: float = 0.0
     users: int = 0
-    settling: asyncio.Task[None] | None = None
+    ending: asyncio.Task[None] | None = None
     stopped: bool = False
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs."""
+        """Whether the process of the kernel is running."""
         return self.client is not None and self.client.kernel.alive
 
     @property
     def idle(self) -> bool:
-        """Whether no cell runs or waits."""
-        return not self.users and (self.settling is None or self.settling.done())
+        """Whether no cell is running or waiting."""
+        return not self.users and (self.ending is None or self.ending.done())
 
     @property
     def memory_bytes(self) -> int | None:
-        """The resident memory of its processes; None if unknown."""
+        """The resident memory of the kernel's processes, in bytes; None if unknown."""
         return memory_of(self.client.kernel.connection["ip"]) if self.client is not None else None
 
     async def run(self, code: str, limits: CellLimits | None = None, on_stream: OnStream | None = None) -> Cell:
@@ -78,7 +78,7 @@ class AgentKernel:
     async def running(
         self, code: str, limits: CellLimits | None = None, on_stream: OnStream | None = None
     ) -> AsyncIterator[Cell]:
-        """Like `run`, for a caller that has more to do before it delivers the result.
+        """Run a cell like `run`, for a caller that has more to do before it delivers the result.
 
         If the block ends with an exception, the result was not delivered, so the state loss that this cell reports is
         reported again by the next one. `on_stream` is called with printed output as it arrives.
@@ -92,7 +92,7 @@ class AgentKernel:
         try:
             async with self.turn:
                 cell = await self._run(code, limits or CellLimits(), on_stream)
-                # There is no await between this and the caller's block, nor after it, so delivery is atomic.
+                # Nothing is awaited between this and the caller's block, or after the block, so delivery is atomic.
                 undelivered, self.state_lost = self.state_lost, None
             cell = replace(cell, number=record.number, state_lost=undelivered)
             history.end(record, cell)
@@ -116,12 +116,12 @@ class AgentKernel:
         self.state_lost = StateLoss(loss.reasons + later)
 
     def lose(self, loss: StateLoss) -> None:
-        """Record that the state is gone, for the next result."""
+        """Record that the state is gone, so that the next result reports it."""
         earlier = self.state_lost.reasons if self.state_lost is not None else ()
         self.state_lost = replace(loss, reasons=earlier + loss.reasons)
 
     async def ask(self, expression: str, wall_s: float) -> Any:
-        """Return the JSON of an expression of ours (`KernelClient.ask`), evaluated while no cell runs.
+        """Evaluate an expression of Knackbox itself while no cell runs, and return its JSON (`KernelClient.ask`).
 
         It is not a cell: no loss is reported, and the kernel counts as unused.
 
@@ -140,7 +140,7 @@ class AgentKernel:
             async with self.turn:
                 return await client.ask(expression, wall_s)
         except BaseException:
-            self._settle_later(client, wall_s)
+            self._end_cell_later(client, wall_s)
             raise
         finally:
             self.users -= 1
@@ -154,8 +154,8 @@ class AgentKernel:
         """End the process, even while a cell runs in it.
 
         Args:
-            reason: The reason that the owner's next result reports when somebody else stops the kernel. "" means that
-                the owner stopped it: no loss is reported, except by cells that are running.
+            reason: If someone other than the owner stops the kernel, the reason that the owner's next result reports.
+                If the owner stops it, "": no loss is reported, except by cells that are running.
         """
         if reason:
             self.lose(StateLoss((reason,)))
@@ -169,14 +169,14 @@ class AgentKernel:
         await self.end_process()
 
     async def end_process(self) -> None:
-        """End its process, if it has one."""
+        """End the process of the kernel, if there is one."""
         client, self.client = self.client, None
         if client is not None:
             await client.end()
 
     async def _run(self, code: str, limits: CellLimits, on_stream: OnStream | None) -> Cell:
-        if self.settling is not None:
-            await asyncio.wait((self.settling,))  # if the task failed, the next cell raises the error
+        if self.ending is not None:
+            await asyncio.wait((self.ending,))  # if the task failed, the next cell raises the error
         if self.client is not None and not self.client.kernel.alive:
             self.lose(StateLoss((f"the kernel ended ({self.client.kernel.why})",)))
             await self.end_process()
@@ -185,19 +185,19 @@ class AgentKernel:
         try:
             cell = await client.run(code, limits, on_stream)
         except BaseException:
-            self._settle_later(client, limits.grace_s)
+            self._end_cell_later(client, limits.grace_s)
             raise
         if cell.state_lost is not None:
             self.lose(cell.state_lost)
             await self.end_process()
         return cell
 
-    def _settle_later(self, client: KernelClient, grace_s: float) -> None:
-        self.settling = asyncio.ensure_future(self._settle(client, grace_s))
+    def _end_cell_later(self, client: KernelClient, grace_s: float) -> None:
+        self.ending = asyncio.ensure_future(self._end_cell(client, grace_s))
 
-    async def _settle(self, client: KernelClient, grace_s: float) -> None:
+    async def _end_cell(self, client: KernelClient, grace_s: float) -> None:
         """Make sure that a cell whose caller was cancelled ends, together with its kernel if necessary."""
-        if await client.settled(grace_s) or not client.kernel.alive or self.client is not client:
+        if await client.wait_for_end(grace_s) or not client.kernel.alive or self.client is not client:
             return
         self.lose(StateLoss(("a cancelled cell did not stop when it was interrupted",)))
         await self.end_process()

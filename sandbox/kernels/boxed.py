@@ -49,7 +49,7 @@ class ServerSandbox(Protocol):
 
 
 class SocketLocation:
-    """Where clients find a kernel's sockets. It stays the same when the kernel is replaced by another one.
+    """The place where clients find a kernel's sockets. It stays the same when the kernel is replaced by another one.
 
     It is a folder that only exists as a descriptor of this process, so there is nothing to remove, and only processes
     of this user can use it.
@@ -60,11 +60,11 @@ class SocketLocation:
 
     @property
     def path(self) -> str:
-        """The path, as Jupyter's `ip` of the transport `ipc`."""
+        """The path of the sockets without their numbers, which Jupyter calls the `ip` of the transport `ipc`."""
         return f"/proc/{os.getpid()}/fd/{self._folder}/{INLET_NAME}"
 
     def show(self, folder: int) -> None:
-        """Point to the sockets in this folder. The caller keeps its descriptor."""
+        """Point to the sockets in this folder. The caller still owns the descriptor."""
         if self._folder < 0:
             self._folder = fcntl.fcntl(folder, fcntl.F_DUPFD_CLOEXEC, 0)
         else:
@@ -83,7 +83,7 @@ class BoxedKernel:
         self._handle = handle
         self._place = place
         self.ended = ended
-        """Done once the box is gone: its outcome, or the SandboxError that kept it from running."""
+        """The task that runs the box. Its result is the outcome; it raises SandboxError if the box could not run."""
         self.key = key
         self._sent = self._confirmed = 0  # signals
 
@@ -158,7 +158,7 @@ class BoxedKernel:
         await asyncio.wait((self.ended,))
 
     async def kill(self) -> None:
-        """Kill everything in the box; returns once the box is gone."""
+        """Kill everything in the box, and return once the box is gone."""
         self.ended.cancel()
         self._handle.close()
         await asyncio.wait((self.ended,))
@@ -172,7 +172,9 @@ class BoxedKernel:
 def code_of(kernel: BoxedKernel) -> int | None:
     """Return the exit code of the kernel's process.
 
-    None while it is alive, the negative number of the signal that killed it, and 1 if there is neither.
+    Returns:
+        The exit code, or the negative number of the signal that killed the process; 1 if neither is known; None while
+        the kernel is alive.
     """
     if kernel.alive:
         return None
@@ -208,7 +210,7 @@ def job_of(spec: KernelSpec, key: str) -> Job:
 def connection_at(path: str, key: str) -> KernelConnectionInfo:
     """Return Jupyter's connection information.
 
-    `path` is the path of the sockets up to the dash and the number.
+    `path` is the path of the sockets without the dash and the number.
     """
     return {
         "transport": "ipc",

@@ -19,10 +19,10 @@ _REHEARSAL = "print(end='')\n[str(each) for each in ({}, '', 1.5)]"
 _ON_ITS_WAY = 16 << 20  # bytes that may be printed before an interrupt arrives: a loop prints 50 MB per second
 _INTERRUPTS = 2  # an interrupt that arrives while ipykernel runs its own code is lost
 # A cell's reply is sent before the message that the cell has ended, on another channel. A reply that has not arrived
-# this long after that message was never sent, for example because an interrupt hit ipykernel before it sent the reply.
+# this long after that message was never sent, for example because ipykernel was interrupted before it sent the reply.
 _REPLY_AFTER_S = 5.0
 _NO_REPLY = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "interrupted before its reply was sent"}
-# What reading raises for a malformed or unsigned message: code in the box can send anything.
+# The exceptions that reading raises for a malformed or unsigned message. Code in the box can send anything.
 _NO_MESSAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 
 
@@ -79,7 +79,7 @@ class KernelClient:
     async def run(self, code: str, limits: CellLimits, on_stream: OnStream | None = None) -> Cell:
         """Run one cell to its end. On a timeout the cell is interrupted; if it continues, the kernel is killed.
 
-        Cancelling this interrupts the cell without waiting for its end; `settled` waits, and so does the next cell.
+        Cancelling this interrupts the cell without waiting for its end. `wait_for_end` and the next cell wait for it.
         """
         loop = asyncio.get_running_loop()
         await self._end_cancelled(limits.grace_s)
@@ -94,8 +94,8 @@ class KernelClient:
                 end = End.OUTPUT if outputs.seen > limits.output_bytes else End.TIMEOUT
                 for _ in range(_INTERRUPTS):
                     self.kernel.interrupt()
-                    # Output printed before the interrupt is still in transit; only a cell that goes on printing exceeds
-                    # this limit.
+                    # Output printed before the interrupt is still in transit; only a cell that continues to print
+                    # exceeds this limit.
                     most = limits.output_bytes + max(limits.output_bytes, _ON_ITS_WAY)
                     reply = await self._until_idle(request, outputs, most, limits.grace_s / _INTERRUPTS)
                     if reply is not None or not self.kernel.alive:
@@ -117,7 +117,7 @@ class KernelClient:
         return outputs.cell(end, reply.get("execution_count"), wall_s=loop.time() - started)
 
     async def ask(self, expression: str, wall_s: float) -> Any:
-        """Return the JSON that the value of an expression displays; None when it displays none.
+        """Evaluate an expression and return the JSON that its value displays; None if it displays none.
 
         It is not a cell: nothing is printed, counted or kept in the history. After `wall_s` seconds it is interrupted.
 
@@ -143,8 +143,8 @@ class KernelClient:
             found = found.get(key) if isinstance(found, dict) else None
         return found
 
-    async def settled(self, grace_s: float) -> bool:
-        """Whether the last request has ended, after another interrupt if necessary."""
+    async def wait_for_end(self, grace_s: float) -> bool:
+        """Wait for the end of the last request, with another interrupt if necessary; return whether it has ended."""
         for _ in range(_INTERRUPTS):
             if not self._request:
                 return True
@@ -155,12 +155,15 @@ class KernelClient:
         return False
 
     async def _end_cancelled(self, grace_s: float) -> None:
-        """End a cancelled request whose interrupt was lost: it would use up the time of the next one."""
-        if not await self.settled(grace_s):
+        """End a cancelled request whose interrupt was lost, because it would use up the time of the next one."""
+        if not await self.wait_for_end(grace_s):
             await self.kernel.kill()
 
     async def _until_idle(self, request: str, outputs: Outputs, most: int, wait_s: float) -> dict[str, Any] | None:
-        """Return the reply's content once all outputs have arrived; None on a timeout, a flood or the kernel's end."""
+        """Return the reply's content once all outputs have arrived.
+
+        Return None on a timeout, if there is too much output, or if the kernel ends.
+        """
         reading = asyncio.ensure_future(self._read(request, outputs, most))
         try:
             await asyncio.wait((reading, self.kernel.ended), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
@@ -169,7 +172,7 @@ class KernelClient:
             ended = self.kernel.alive and not self._request  # the cell has ended, and only its reply is missing
             return dict(_NO_REPLY) if ended else None
         except _NO_MESSAGE:
-            # Later messages may be malformed as well: nothing that the kernel sends can be relied on any more.
+            # Later messages may be malformed as well, so the kernel's messages are no longer reliable.
             await self.kernel.kill()
             return None
         finally:

@@ -26,7 +26,7 @@ from jupyter_client.session import Session
 from traitlets.config import Config
 
 _M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
-_PIECE = 1 << 16  # characters
+_PIECE = 1 << 16  # characters; longer text is written and flushed in pieces of this size
 _LONGEST_MESSAGE = 63 << 20  # process 1 cuts a connection at 64 MiB: `sandbox.wire.zmtp`
 _UNREAD = 16  # messages kept for a reader; ZeroMQ's default of a thousand is 64 MiB of output ahead of an interrupt
 
@@ -62,7 +62,7 @@ class Shell(ZMQInteractiveShell):
 
 
 def _no_packages(_: str) -> None:
-    """Replaces IPython's own function, which would try the network for ten seconds."""
+    """Print why packages cannot be installed. IPython's own function would try to use the network for ten seconds."""
     raise UsageError(
         "A box has no network, and its packages are those of the environment that Knackbox runs in. "
         "Install it there, then restart the kernel."
@@ -70,7 +70,7 @@ def _no_packages(_: str) -> None:
 
 
 class Stream(OutStream):
-    """Sends output in pieces, and makes the printing code wait for them: ipykernel's own would buffer everything."""
+    """Sends output in pieces, and makes the printing code wait for them. ipykernel's own class buffers everything."""
 
     _waiting = 0
 
@@ -95,8 +95,8 @@ class Messages(Session):
         if size <= _LONGEST_MESSAGE:
             return parts
         note = (
-            f"<an output of {size:,} bytes was left out: one message of a kernel may have {_LONGEST_MESSAGE:,}; "
-            "write it to a file>"
+            f"<an output of {size:,} bytes was omitted: a message of a kernel may have at most {_LONGEST_MESSAGE:,} "
+            "bytes; write it to a file>"
         )
         content = dict(msg["content"])
         if "data" in content:
@@ -113,16 +113,16 @@ class Kernel(IPythonKernel):
 
 
 class App(IPKernelApp):
-    """Gets its connection as an argument instead of writing it to a file, which nobody in the box reads."""
+    """The kernel's application. It gets its connection as an argument, and writes no connection file."""
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
-        context.setsockopt(zmq.SNDHWM, _UNREAD)  # of the sockets created from now on
+        context.setsockopt(zmq.SNDHWM, _UNREAD)  # applies to the sockets that are created from now on
         super().init_iopub(context)
         del context.sockopts[zmq.SNDHWM]
         # Wait for a slow reader: otherwise messages over the limit are dropped, including the one which says that a
         # cell has ended. The option is set in the socket's own thread, because only one thread may use a ZeroMQ socket.
         self.iopub_thread.schedule(partial(self.iopub_thread.socket.setsockopt, zmq.XPUB_NODROP, 1))
-        # The thread opens a socket when it first sends, and would fail after a cell that has left it no descriptor.
+        # The thread opens a socket when it first sends, which would fail after a cell that has used up the descriptors.
         self.iopub_thread.schedule(lambda: self.iopub_thread._event_pipe)  # noqa: SLF001  (there is no public name)
 
     def _session_default(self) -> Session:
@@ -142,9 +142,9 @@ def main() -> None:
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
     config = Config()
     config.Session.key = connection["key"].encode()
-    # The C library that Jupyter prefers crashes when memory is refused, where Python's own raises.
+    # The C library that Jupyter prefers crashes when memory is refused; Python's own module raises an exception.
     config.Session.packer = config.Session.unpacker = "json"
-    config.HistoryManager.enabled = False  # a file in the box that nobody would read
+    config.HistoryManager.enabled = False  # it would write a file in the box that nobody reads
     app = App.instance(
         config=config,
         kernel_class=Kernel,

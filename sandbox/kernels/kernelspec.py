@@ -71,10 +71,10 @@ def install(
     name = name.lower()  # Jupyter lower-cases names
     target = Path(prefix, "share", "jupyter", "kernels", name) if prefix else Path(manager.user_kernel_dir, name)
     if name.startswith("."):
-        raise SpecRefused(f"{name!r} is not a valid kernel name: it begins with a dot. Give another with --name.")
+        raise SpecRefused(f"{name!r} is not a valid kernel name: it begins with a dot. Choose another with --name.")
     if os.path.lexists(target) and not replace and not _is_ours(target):
         raise SpecRefused(
-            f"{target} already exists and is not a kernelspec of Knackbox. Give another --name, or --replace it."
+            f"{target} already exists and is not a kernelspec of Knackbox. Choose another --name, or use --replace."
         )
     try:
         with tempfile.TemporaryDirectory() as made:
@@ -84,7 +84,7 @@ def install(
                 target.unlink()  # Jupyter would write through the link
             manager.install_kernel_spec(made, name, user=prefix is None, prefix=prefix)
     except ValueError as error:
-        raise SpecRefused(f"{' '.join(str(error).split())} Give another with --name.") from error
+        raise SpecRefused(f"{' '.join(str(error).split())} Choose another name with --name.") from error
     except (OSError, shutil.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise SpecRefused(
@@ -113,7 +113,7 @@ def remove(name: str) -> Path:
         folder = Path(manager.get_kernel_spec(name).resource_dir)
     except NoSuchKernel as error:
         names = ", ".join(spec.name for spec in found()) or "none"
-        raise SpecRefused(f"there is no kernelspec named {name!r}. Knackbox's are: {names}.") from error
+        raise SpecRefused(f"there is no kernelspec named {name!r}. Those of Knackbox are: {names}.") from error
     if not _is_ours(folder):
         raise SpecRefused(
             f"{folder} is not a kernelspec of Knackbox. To remove it anyway, run: jupyter kernelspec remove {name}"
@@ -126,7 +126,7 @@ def remove(name: str) -> Path:
 
 
 def silent() -> logging.Logger:
-    """Return a logger that discards everything, for libraries that log what they also raise."""
+    """Return a logger that discards everything, for libraries that also log the exceptions that they raise."""
     log = logging.getLogger("knackbox.silent")
     log.disabled = True
     return log

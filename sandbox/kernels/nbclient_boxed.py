@@ -53,7 +53,8 @@ class KernelRejected(Exception):
 class BoxedClient(NotebookClient):
     """Runs one notebook once.
 
-    Besides the exceptions of nbclient, it raises SandboxError if no kernel can be started, and KernelRejected.
+    Besides the exceptions of nbclient, it raises SandboxError if no kernel can be started, and KernelRejected if the
+    kernel sends too much or malformed messages.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class BoxedClient(NotebookClient):
             return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
         except DeadKernelError:
             task = asyncio.current_task()
-            if task is not None and task.cancelling():  # nbclient takes a cancellation for the kernel's death
+            if task is not None and task.cancelling():  # nbclient reports a cancellation as a dead kernel
                 raise asyncio.CancelledError from None
             if self._broken is not None:
                 raise self._broken from None
@@ -186,7 +187,11 @@ def _size_of(msg: Mapping[str, Any]) -> int:
 
 
 def _shown(msg: Mapping[str, Any]) -> ShownOutput | None:
-    """Return the output of a message, or None if it has none. Raises one of `_MALFORMED` if it is malformed."""
+    """Return the output of a message, or None if it has none.
+
+    Raises:
+        _MALFORMED: The message is malformed.
+    """
     content = msg["content"]
     match msg["msg_type"]:
         case "stream":

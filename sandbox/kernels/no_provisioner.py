@@ -1,4 +1,4 @@
-"""The command in our kernelspec, which only refuses: `python -m sandbox.kernels.no_provisioner`.
+"""The command in our kernelspec, which only prints why it refuses: `python -m sandbox.kernels.no_provisioner`.
 
 Jupyter's own programs use the provisioner named in the kernelspec, and never run its command. A tool that does not
 support provisioners runs the command. If it started ipykernel, a notebook would run outside of any box without anyone
@@ -14,7 +14,7 @@ _WHY = (
 
 
 def main() -> int:
-    """Print why it refuses; return the exit code."""
+    """Print why the kernel is not started; return the exit code."""
     sys.stderr.write(_WHY + "\n")
     return 1
 

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from sandbox.kernels.nbclient_boxed import BoxedClient, KernelRejected, OnOutput
 
 Ending = Literal["ok", "error", "timeout", "output", "died"]
-_WORDS = 300  # characters of a reason
+_WORDS = 300  # the most characters of a reason
 _WITH_IDS = 5  # the first minor format whose cells have ids
 
 
@@ -49,10 +49,10 @@ def read(data: bytes) -> NotebookNode:
     except (ValueError, RecursionError, nbformat.reader.NotJSONError) as error:
         raise NotANotebook("is not a notebook: it is not JSON in UTF-8.") from error
     if not isinstance(notebook, NotebookNode) or not isinstance(notebook.get("nbformat"), int):
-        raise NotANotebook("is not a notebook: it has no nbformat.")
+        raise NotANotebook("is not a notebook: it has no field nbformat.")
     if notebook.nbformat != nbformat.current_nbformat:
         raise NotANotebook(
-            f"is a notebook of format {notebook.nbformat}; only {nbformat.current_nbformat} is run. "
+            f"is a notebook of format {notebook.nbformat}, and only format {nbformat.current_nbformat} is supported. "
             "Convert it: jupyter nbconvert --to notebook FILE."
         )
     _add_missing_ids(notebook)
@@ -71,13 +71,13 @@ def read(data: bytes) -> NotebookNode:
 
 
 def written(notebook: NotebookNode) -> bytes:
-    """Serialise the notebook, as for a file."""
+    """Return the content of the notebook's file."""
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
     return text.encode("utf-8", "backslashreplace") + b"\n"  # an unpaired surrogate, which JSON escapes the same way
 
 
 def language_of(notebook: NotebookNode) -> str:
-    """Return the language in its metadata; Python by default."""
+    """Return the language named in the notebook's metadata; Python if there is none."""
     meta = notebook.metadata
     language = meta.get("kernelspec", {}).get("language") or meta.get("language_info", {}).get("name")
     return str(language or "python")
@@ -100,7 +100,7 @@ async def run(
         notebook: The notebook, which is changed.
         config: Traits of `KnackboxProvisioner`.
         timeout_s: The limit of each cell.
-        allow_errors: Whether to continue after a cell that raised.
+        allow_errors: Whether to continue after a cell that raised an exception.
         on_cell: Called with the index of each cell that starts.
         on_output: Called with each output.
 
@@ -148,7 +148,7 @@ def _add_missing_ids(notebook: NotebookNode) -> None:
 
 
 def _join_streams(notebook: NotebookNode) -> None:
-    """Join output that was printed in pieces. Use it after the run: display updates use output numbers."""
+    """Join output that was printed in pieces. Call it after the run, because display updates use output numbers."""
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue

@@ -17,7 +17,7 @@ OnStream = Callable[[str, str], None]
 """Called with printed output: the name of the stream, and the text."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_MOST = 2000  # outputs per cell: each costs more memory than its bytes
+_MOST = 2000  # outputs per cell, since each takes more memory than its bytes
 _LONGEST = {"name": 100, "ename": 1000, "display_id": 1000}  # characters of fields that do not count towards the limit
 _KINDS = {"execute_result": "result", "display_data": "display"}
 
@@ -33,7 +33,12 @@ class Outputs:
     """
 
     def __init__(self, kept: int, on_stream: OnStream | None = None) -> None:
-        """`kept` is the number of bytes of outputs to keep, as text or JSON."""
+        """Create an empty collection.
+
+        Args:
+            kept: The number of bytes of outputs to keep, as text or JSON.
+            on_stream: Called with printed output as it arrives.
+        """
         self._room = kept
         self._on_stream = on_stream
         self.items: list[Output] = []
@@ -157,7 +162,7 @@ def _mapping(content: Message, field: str) -> Message:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value with only what any JSON and UTF-8 parser accepts: no unpaired surrogates, no NaN or infinity."""
+    """Return the value without unpaired surrogates, NaN and infinity, which some JSON and UTF-8 parsers reject."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

@@ -112,12 +112,14 @@ class KernelPool:
     ) -> Cell:
         """Run a cell in the owner's kernel with this name (`AgentKernel.run`).
 
-        `spec` is used if the kernel has to be started. If it exists with another spec, the cell is refused; None
-        accepts any.
+        `spec` is used if the kernel has to be started. If the kernel was started with another spec, the cell is
+        refused; None accepts any spec.
         """
         kernel = self.kernel(owner, name, lambda: spec or KernelSpec())
         if spec is not None and kernel.spec != spec:
-            raise SandboxError(f"The kernel {name!r} has a different spec.", remedy="Stop it, or use another name.")
+            raise SandboxError(
+                f"The kernel {name!r} was started with a different spec.", remedy="Stop it, or use another name."
+            )
         return await kernel.run(code, limits)
 
     def find(self, owner: KernelOwner, name: str = DEFAULT_NAME, *, ended: bool = False) -> AgentKernel:
@@ -165,7 +167,7 @@ class KernelPool:
         """End every kernel."""
         self._closed = True
         kernels, self._kernels = list(self._kernels.values()), {}
-        tasks = [kernel.settling for kernel in kernels if kernel.settling]
+        tasks = [kernel.ending for kernel in kernels if kernel.ending]
         if self._culler is not None:
             tasks.append(self._culler)
         for task in tasks:
@@ -189,7 +191,7 @@ class KernelPool:
             self._starting.discard(kernel)
         if self._culler is None:
             self._culler = asyncio.ensure_future(self._cull_on())
-        # Not at once: a short cell is over before a start competes for the CPU.
+        # Delayed, so that a short cell has ended before a start competes for the CPU.
         asyncio.get_running_loop().call_later(_REFILL_AFTER_S, self._ready.refill, kernel.spec)
         return client
 

@@ -22,7 +22,7 @@ _ALIVE = 0  # signal 0 only checks whether the process exists
 
 
 class KnackboxProvisioner(KernelProvisionerBase):
-    """One kernel at a time, in a box.
+    """Runs one kernel at a time, in a box.
 
     The kernelspec's command is not run, and its environment is not used: the box has the ipykernel of the environment
     that Knackbox runs in, or of the Docker image, and nothing else from the host.
@@ -143,7 +143,7 @@ def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
     shown, home = Path(folder or Path.cwd()).resolve(), Path.home().resolve()
     if home.is_relative_to(shown):
         raise SandboxError(
-            f"The notebook's folder, {shown}, is or holds a whole home folder.",
+            f"The notebook's folder, {shown}, is or contains a home folder, which a box must not read.",
             remedy="Move the notebook to a separate folder, or mount another: kernelspec install --workspace DIR.",
         )
     return shown

@@ -15,7 +15,13 @@ class Ready:
     """Keeps kernels ready. Use it in one event loop. Always close it."""
 
     def __init__(self, sandbox: ServerSandbox, warm: int, warm_specs: int) -> None:
-        """`warm` is the number of ready kernels per spec, `warm_specs` the number of most recently used specs."""
+        """Create the object; nothing is started yet.
+
+        Args:
+            sandbox: The sandbox of the kernels.
+            warm: The number of ready kernels per spec.
+            warm_specs: The number of specs, the most recently used ones, for which kernels are kept ready.
+        """
         self._sandbox = sandbox
         self._warm = warm
         self._warm_specs = warm_specs

@@ -44,9 +44,9 @@ class CellLimits:
     """The limits of one cell.
 
     Attributes:
-        wall_s: Seconds after which it is interrupted.
+        wall_s: Seconds after which the cell is interrupted.
         grace_s: Seconds after which a cell that continues is killed together with the kernel.
-        output_bytes: Bytes of output beyond which it is interrupted.
+        output_bytes: Bytes of output beyond which the cell is interrupted.
         kept_bytes: Bytes of output that are kept; the rest is only counted.
     """
 
@@ -97,8 +97,8 @@ class Cell:
     """The result of a cell. Failures of the *code* are never raised as exceptions.
 
     Attributes:
-        error: The exception that ended it.
-        count: The kernel's number of the cell; None when it has none.
+        error: The exception that ended the cell.
+        count: The number that the kernel gave the cell; None if it gave none.
         number: The number of the cell in the history of an `AgentKernel`; 0 when it is not in one.
         kept_bytes: Bytes of the outputs, as text or JSON.
         dropped_bytes: Bytes of outputs that were seen but not kept.
@@ -122,7 +122,7 @@ class Cell:
 
     @property
     def stdout(self) -> str:
-        """What it printed to stdout."""
+        """The text that the cell printed to stdout."""
         return "".join(output.text for output in self.outputs if output.name == "stdout")
 
 
@@ -150,4 +150,4 @@ class KernelDied(SandboxError):
             "Install ipykernel where kernels run: pip install 'knackbox[kernels]' beside Knackbox; for containers, "
             "pip install ipykernel in their image."
         )
-        super().__init__(f"The kernel did not get ready: {why}.", remedy=remedy if missing else "")
+        super().__init__(f"The kernel did not become ready: {why}.", remedy=remedy if missing else "")

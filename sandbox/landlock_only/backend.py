@@ -1,4 +1,4 @@
-"""The `landlock` backend, for machines that forbid user namespaces. Used only when asked for by name.
+"""The `landlock` backend, for machines that forbid user namespaces. It is used only if it is selected by name.
 
 Runs every job in a fresh process without privileges, restricted by Landlock, seccomp and rlimits. It is weaker than
 namespaces: the report lists what is missing. It refuses to run where Landlock cannot scope signals.
@@ -45,7 +45,7 @@ class LandlockConfig(ForkedConfig):
 
 
 class LandlockSandbox(ForkedSandbox):
-    """Keeps templates and slots like the namespace backend, with templates of its own."""
+    """Runs every job in a fresh process that Landlock, seccomp and rlimits restrict."""
 
     name = "landlock"
 
@@ -84,7 +84,7 @@ class LandlockSandbox(ForkedSandbox):
                 outcome = await self._in_a_box(
                     job, environment, (header, body), lambda box: ForkedJob(box, job, on_output)
                 )
-        return _settle_disk(job, outcome)
+        return _with_disk_end(job, outcome)
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:  # noqa: ARG002  (a refused method keeps its signature)
         """Refuse the job: its port would be a port of the host's loopback.
@@ -96,26 +96,28 @@ class LandlockSandbox(ForkedSandbox):
 
     async def _open_workspace(self, server: ForkServer, workspace: Mount) -> int:
         writes = workspace.writes is Writes.THROUGH
-        await asyncio.to_thread(self._must_be_somebodys, workspace.source, writes=writes)
+        await asyncio.to_thread(self._refuse_roots_folder, workspace.source, writes=writes)
         return await super()._open_workspace(server, workspace)
 
-    def _must_be_somebodys(self, source: Path, *, writes: bool) -> None:
+    def _refuse_roots_folder(self, source: Path, *, writes: bool) -> None:
         try:
             found = source.stat()
         except OSError as problem:
             raise SandboxError(f"The workspace {source} cannot be opened: {problem.strerror}.") from None
         if not stat.S_ISDIR(found.st_mode) or source.resolve() == Path("/"):
-            raise SandboxError(f"{source} is not a workspace.", remedy="Give a folder below /.")
+            raise SandboxError(f"The folder {source} cannot be a workspace.", remedy="Use a folder below /.")
         if self._as_root and writes and found.st_uid == 0:
             raise SandboxError(
-                f"The workspace {source} is root's, and no job runs as root.",
+                f"The workspace {source} belongs to root, and no job runs as root.",
                 remedy=f"Start Knackbox as an ordinary user, or give it to one: `chown -R 1000:1000 {source}`.",
             )
 
     async def _start(self, key: TemplateKey) -> ForkServer:
         await self._refuse_without_protection()
-        if self._python is None:  # the report already says so
-            raise SandboxError("There is no interpreter other users can read.")
+        if self._python is None:  # the report of the protections mentions this, too
+            raise SandboxError(
+                "Other users cannot read any Python interpreter of this machine.", remedy="Install Python below /usr."
+            )
         self._must_be_open(key.packages)
         uids = machine.own_uids() if self._as_root else range(-1, 0)
         config = LandlockTemplateConfig(
@@ -141,14 +143,14 @@ class LandlockSandbox(ForkedSandbox):
             if not machine.open_to_all(path):
                 raise SandboxError(
                     f"The job's packages are in {path}, which is closed to users other than root.",
-                    remedy="Keep environments where others may read, or start Knackbox as an ordinary user.",
+                    remedy="Keep environments in a folder that others may read, or start Knackbox as an ordinary user.",
                 )
 
 
-def _settle_disk(job: Job, outcome: Outcome) -> Outcome:
+def _with_disk_end(job: Job, outcome: Outcome) -> Outcome:
     """Replace the end `file_size` by `disk` if the disk limit is the smaller one.
 
-    A job has no disk of its own, so its largest file may be as large as the disk.
+    In this backend a job has no separate disk, so the limit of a file may be larger than that of the disk.
     """
     if outcome.end is not End.FILE_SIZE or job.limits.disk_bytes >= job.limits.file_size_bytes:
         return outcome
@@ -157,7 +159,7 @@ def _settle_disk(job: Job, outcome: Outcome) -> Outcome:
 
 
 def _must_be_possible(job: Job) -> None:
-    """Refuse what this backend cannot do.
+    """Refuse a job that this backend cannot run.
 
     Raises:
         Unsupported: The job needs a feature that this backend lacks.

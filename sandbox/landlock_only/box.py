@@ -1,4 +1,4 @@
-"""The process that watches over one job of the `landlock` backend.
+"""The process that supervises one job of the `landlock` backend.
 
 It waits for the job, changes to the job's user, has a worker run it, answers, and exits. It is trusted: the code under
 test runs in a child (`sandbox.landlock_only.confine`) whose Landlock rules are nested in this process's own, so that
@@ -23,7 +23,7 @@ from sandbox.wire import frames, paths
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 # Checking all processes of the machine is slow while a fork bomb's processes compete for the CPU.
 _MOST_THREADS = 128
-# What a process may read of its own /proc; the other files describe the machine.
+# The files of its own /proc that a process may read; the other files describe the machine.
 _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "limits", "fd", "fdinfo")
 
 
@@ -63,7 +63,11 @@ def main(
     """Run one job and exit. Never returns. Leaves the job's folder empty; the template removes it.
 
     Args:
-        streams: stdout and stderr.
+        plan: The parts that all boxes of the template share.
+        channel: The socket of the engine.
+        streams: The descriptors of stdout and stderr.
+        box_id: The engine's number of the box.
+        group: The box's control group, if there is one.
     """
     started, family, running, place = False, None, None, places.JobFolder(f"{plan.base}/{box_id}")
     try:
@@ -78,11 +82,11 @@ def main(
         running = confine.start(confine.LandlockConfinement(plan.filters, ruleset), *streams)
         frame, workspace = frames.receive(channel)
         header = frames.header_of(frame)
-        _settle_user(header, plan, box_id, workspace, place)
+        _choose_user(header, plan, box_id, workspace, place)
         _allow(ruleset, running.pid, workspace, plan.landlock_abi if header["mount"] == "through" else 0)
         confine.become(*header["user"])
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # keep a worker of the same user out of this process
-        die_with_parent(plan.template, signal.SIGTERM)  # a change of user has cleared it
+        die_with_parent(plan.template, signal.SIGTERM)  # again, because the change of user has cleared it
         _relocate(header, place, workspace)
         started = True
         running.hand_over(worker.pack(header, _body_of(frame)))
@@ -92,7 +96,7 @@ def main(
         watch.counted_by_kernel = header["nobodys"] or group is not None
         ended = attend.attend(running, channel, header["limits"]["wall_s"], watch)
         channel.sendall(worker.pack(*_conclude(header, ended, watch)))
-    except EOFError:  # the engine or the template is gone, or wants this job ended
+    except EOFError:  # the engine or the template is gone, or has ordered the end of this job
         pass
     except BaseException as problem:  # noqa: BLE001  (must not return into the template's code)
         with contextlib.suppress(OSError):
@@ -115,13 +119,13 @@ def _body_of(frame: bytes) -> bytes:
     return frame[size + worker.unpack_head(frame[:size])[0] :]
 
 
-def _settle_user(
+def _choose_user(
     header: worker.Message, plan: LandlockBoxPlan, box_id: int, workspace: int, place: places.JobFolder
 ) -> None:
     """Choose the job's user, which is never root.
 
-    There are no id-mapped mounts here, so only its owner can work in a workspace. `nobodys` is set in the header when
-    the user has no other processes and files.
+    There are no id-mapped mounts here, so a job with a workspace runs as the owner of the workspace. `nobodys` is set
+    in the header if the user has no other processes and files.
     """
     header["user"], header["nobodys"] = plan.user_of(box_id), plan.first_uid >= 0
     if workspace >= 0 and os.geteuid() == 0:
@@ -137,7 +141,7 @@ def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
         landlock.allow(ruleset, f"/proc/{pid}/{name}", landlock.READ)
     if workspace >= 0:
         access = landlock.workspace_access(abi_to_write) if abi_to_write else landlock.READ
-        # Allow the folder that was opened, wherever its path leads now.
+        # Allow the folder that was opened, even if its path now leads elsewhere.
         landlock.allow(ruleset, f"/proc/self/fd/{workspace}", access)
 
 
@@ -152,7 +156,7 @@ def _relocate(header: worker.Message, place: places.JobFolder, workspace: int) -
     if workspace >= 0:
         header["cwd"] = os.readlink(f"/proc/self/fd/{workspace}")
         header["folder"] = f"{place.tmp}/job"
-        os.stat(f"{header['cwd']}/.")  # may its owner pass through all folders above it?
+        os.stat(f"{header['cwd']}/.")  # fails if the owner may not enter all folders above it
     else:
         header["cwd"] = header["folder"] = place.work
     for name in ("HOME", "TMPDIR"):
@@ -168,7 +172,10 @@ def _relocate(header: worker.Message, place: places.JobFolder, workspace: int) -
 
 
 def _conclude(header: worker.Message, ended: attend.WorkerEnd, watch: FamilyWatch) -> tuple[worker.Message, bytes]:
-    """Return the answer, including any limit exceeded at the end: here a full disk does not end a job early."""
+    """Return the answer, including a limit that was exceeded only at the end.
+
+    A full disk does not end a job early in this backend.
+    """
     over = watch.over_at_the_end()
     said, body = answer.conclude(header, ended, watch)
     if over and said["end"] in ("ok", "error"):

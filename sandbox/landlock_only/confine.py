@@ -87,10 +87,10 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
         worker.rehearse()
         in_use = data_in_use()
         job, body = wait_for_job(_JOB_FD)
-        # A user id reserved for this job has no processes but this one and its parent.
+        # A user id that is reserved for this job has only two processes: this one and its parent.
         others = 1 if job["nobodys"] else _tasks_of_the_machine() + _LEEWAY
         become(*job["user"])
-        die_with_parent(parent, signal.SIGKILL)  # a change of user has cleared it
+        die_with_parent(parent, signal.SIGKILL)  # again, because the change of user has cleared it
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
         os.umask(0o077)
         body = _take_stdin(job["tmp"], body, job["stdin"])
@@ -109,7 +109,7 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
 
 
 def _tasks_of_the_machine() -> int:
-    """Return an upper bound of the number of tasks that this job's user has, read from a single file.
+    """Return an upper bound of the number of tasks of this job's user, read from a single file.
 
     All tasks of the user count towards its limit. The limit only keeps a fork bomb small enough to be found and killed
     in time by `FamilyWatch`.

@@ -45,7 +45,7 @@ class ProcessFamily:
     def kill(self) -> None:
         """Kill every process of the family except its head, and wait until none is left."""
         if os.getpid() != self._head:  # elsewhere the same call would also reach the head
-            raise OSError("only its head may end a family")
+            raise OSError("only the head of a process family may end the family")
         while True:
             # Repeated, because a process that has given up root's rights cannot reach a child that has not done so yet,
             # and the call succeeds all the same.
@@ -67,12 +67,12 @@ def die_with_parent(parent: int, number: int) -> None:
 
 
 def end_on_sigterm() -> None:
-    """Raise EOFError in this process on SIGTERM; only on the first one, so that its shutdown is not interrupted."""
+    """Make the first SIGTERM raise EOFError in this process. Later ones are ignored, so that it can shut down."""
     signal.signal(signal.SIGTERM, _end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
 
-def fork_told_to_end() -> int:
+def fork_that_ends_on_sigterm() -> int:
     """Fork a child that will call `end_on_sigterm` and must not miss a SIGTERM sent before that.
 
     CPython drops every signal sent to a new process before `os.fork` returns in it (`_PySignal_AfterFork`), so SIGTERM
@@ -84,7 +84,7 @@ def fork_told_to_end() -> int:
         pid = os.fork()
         return pid
     finally:
-        if pid:  # also when the fork failed
+        if pid:  # in the parent, even if the fork failed
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

@@ -24,7 +24,7 @@ _REFUSED = {
 # descriptor.
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 _CHANGES_OF_OWN_FILES = {
-    # Programs that copy files make these calls, so the calls appear to succeed.
+    # Programs that copy files make these calls, so the calls return success without any effect.
     "chmod": (90, bpf.DONE),
     "fchmod": (91, bpf.DONE),
     "fchmodat": (268, bpf.DONE),
@@ -53,9 +53,9 @@ def without_namespaces() -> bytes:
         ops += bpf.when(number, [bpf.answer(answer)])
     ops += bpf.when(_SOCKET, _EPERM)
     ops += bpf.when(MKNOD, no_sockets(1)) + bpf.when(MKNODAT, no_sockets(2))
-    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # space charged to nobody: libraries write zeros instead
+    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # its space is charged to nobody; libraries then write zeros
     ops += bpf.when(_SOCKETPAIR, _only_connected_pairs())
-    # A worker dies with the process that watches over it, and must not be able to undo that.
+    # A worker dies with the process that supervises it, and must not be able to change that.
     ops += bpf.when(_PRCTL, bpf.equal(0, _PR_SET_PDEATHSIG, _EPERM))
     return b"".join([*ops, bpf.answer(bpf.ALLOW)])
 

@@ -72,7 +72,7 @@ def own_uids() -> range:
 
 
 def open_to_all(path: str) -> bool:
-    """Whether any user may read the path and pass through every folder above it."""
+    """Return whether any user may read the path and pass through every folder above it."""
     real = Path(path).resolve()
     try:
         if not real.stat().st_mode & stat.S_IROTH:

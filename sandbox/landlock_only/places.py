@@ -55,7 +55,7 @@ def make_base(below: str, *, for_others: bool) -> tuple[str, int]:
     """Create a base folder and lock it, and remove those that earlier processes have left behind.
 
     Args:
-        for_others: Jobs run as other users than this one, which must be able to enter their folders.
+        for_others: Whether jobs run as other users than this one, who must be able to enter their folders.
 
     Raises:
         OSError: The folder cannot be created.
@@ -156,7 +156,10 @@ def empty(path: str, keep: str = "") -> None:
 
 
 def measure(path: str) -> tuple[int, int]:
-    """Return the bytes on disk of the plain files below a folder, and the number of entries; infinite when too deep."""
+    """Return the bytes on disk of the plain files below a folder, and the number of entries.
+
+    Both are infinite if the folders are nested too deeply.
+    """
     top = os.open(path, _FOLDER)
     try:
         return _measure(top, 0, set())

@@ -58,12 +58,16 @@ _WITHOUT = {
     "network namespace": "one network: no sockets can be created, so there is no loopback either",
     "ipc namespace": "System V and POSIX queues are shared with the machine, so those calls are refused",
     "uts namespace": "the host's name can be read",
-    "cgroup namespace": "the machine's groups are the job's, and it can open none of their files",
+    "cgroup namespace": "the job sees the machine's groups, but can open none of their files",
 }
 
 
 def protections(backend: str, abi: int | None = None) -> Protections:
-    """Return the protections. Blocking. `abi` is Landlock's version; by default the kernel's."""
+    """Return the protections, and whether this machine enforces each of them. Blocking.
+
+    Args:
+        abi: The version of Landlock; None for that of the kernel.
+    """
     version = landlock.abi() if abi is None else abi
     broken = _try_out() if version >= rules.MINIMUM_ABI else {}
     first = (_landlock(version), seccomp_filter(), _user(), _interpreter())

@@ -1,6 +1,7 @@
-"""The Landlock rulesets of the `landlock` backend: files by allow-list, no TCP, signals and abstract sockets scoped.
+"""The Landlock rulesets of the `landlock` backend.
 
-There is no private root, so every readable path is listed. Standard library only.
+They allow listed files only and no TCP, and keep signals and abstract sockets inside the box. The box has no root
+folder of its own, so every readable path must be listed. Standard library only.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""The process between the engine and a template, run in an interpreter of its own. Standard library only.
+"""The process between the engine and a template, which runs in a separate interpreter. Standard library only.
 
-It ends when the engine does, and kills everything it has started with one call. It opens workspaces, as descriptors.
+It ends when the engine ends, and then kills every process it has started. It also opens workspaces, and passes
+their descriptors to the engine.
 """
 
 import contextlib
@@ -104,7 +105,7 @@ def _serve(control: socket.socket, template_pid: int) -> None:
         else:
             orders.send(control, {"op": "mount", "id": order["id"]}, [folder])
             os.close(folder)
-    # It ends its boxes and removes their folders, even if this process is killed meanwhile.
+    # The template ends its boxes and removes their folders, even if this process is killed in the meantime.
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(ended, signal.SIGTERM)
     poller.unregister(control)

@@ -14,7 +14,7 @@ from typing import NoReturn
 from sandbox.forkserver import preload
 from sandbox.forkserver.template import BOX_BROKE, TemplateLoop, keep_only
 from sandbox.landlock_only import box, confine, filters, places
-from sandbox.landlock_only.family import ProcessFamily, fork_told_to_end
+from sandbox.landlock_only.family import ProcessFamily, fork_that_ends_on_sigterm
 from sandbox.landlock_only.watch import descendants
 from sandbox.linux import cgroups, landlock, seccomp
 
@@ -71,7 +71,7 @@ class LandlockTemplate(TemplateLoop):
         Raises:
             OSError: The process cannot be forked.
         """
-        pid = fork_told_to_end()
+        pid = fork_that_ends_on_sigterm()
         if pid == 0:
             self._become_box(box_id, given, group)
         self.watch(box_id, pid)
@@ -82,7 +82,7 @@ class LandlockTemplate(TemplateLoop):
         Raises:
             OSError: The folder cannot be removed, or an orphan cannot be killed.
         """
-        if status:  # it was killed, and its processes have become our children
+        if status:  # the box was killed, and its processes have become our children
             self._kill_strays()
         places.remove(f"{self._plan.base}/{box_id}")
 
@@ -117,7 +117,7 @@ class LandlockTemplate(TemplateLoop):
 def run(
     plan: LandlockTemplatePlan, control: socket.socket, groups: cgroups.Groups | None, family: ProcessFamily
 ) -> None:
-    """Serve, then kill the family, whatever happened."""
+    """Serve, then kill the family, even after an error."""
     try:
         try:
             LandlockTemplate(plan, control, groups).serve()

@@ -15,9 +15,9 @@ from sandbox.linux.watch import TreeWatch, Used
 
 _BLOCK = 512
 _SLACK = 1 << 20  # margin for the file system's own blocks: a file exactly as large as the limit is allowed
-_IDLE_SHARE = 9  # a check that took 1 ms is followed by a pause of 9 ms: a machine may have thousands of processes
-_LONGEST_IDLE_S = 0.1  # a check that took long may be due to a fork bomb
-_HIDDEN = 2  # multiple of the disk limit: the job has written this much, and as much free space is gone
+_IDLE_SHARE = 9  # a check of 1 ms is followed by a pause of 9 ms, because a machine may have thousands of processes
+_LONGEST_IDLE_S = 0.1  # the longest pause; a check may take long because of a fork bomb
+_HIDDEN = 2  # multiple of the disk limit: a job that wrote this much while as much free space disappeared is ended
 _STATE, _PARENT, _THREADS = 0, 1, 17  # fields of /proc/<pid>/stat after the closing bracket of the command
 
 
@@ -38,18 +38,18 @@ class FamilyWatch(TreeWatch):
     def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
         """Start measuring, like `TreeWatch.begin`. Without a workspace, also watch the file system of the folder."""
         super().begin(limits, worker, workspace)
-        if not workspace:  # what a walk cannot find: deleted files that are mapped, or in transit through a socket
+        if not workspace:  # a walk cannot find deleted files that are mapped or in transit through a socket
             self._space = SharedSpace(self._disk, _HIDDEN * limits["disk_bytes"])
 
     def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (the signature of the base class)
-        """Check the number of tasks a last time. Return None, since the pids of the host say nothing about one job."""
+        """Check the number of tasks one last time. Return None, because the host's pids say nothing about one job."""
         self._late = self._count_tasks(descendants(os.getpid()))
         if self._late:
             self._hits.add(self._late)
         return None
 
     def exceeded(self) -> str:
-        """Check once, like `TreeWatch.exceeded`; also for "disk" and "processes", which nothing else enforces here."""
+        """Check once, like `TreeWatch.exceeded`, and also for "disk" and "processes", which nothing else enforces."""
         started = time.monotonic()
         if started < self._next_look:
             return ""
@@ -86,7 +86,7 @@ class FamilyWatch(TreeWatch):
         self._measure_disk([])
 
     def _measure_disk(self, pids: list[str]) -> bool:
-        """Whether the folder, including deleted but open files, exceeds the limit. Records a hit when it is full."""
+        """Return whether the folder and deleted but open files exceed the limit. Record a hit if the folder is full."""
         size, entries = places.measure(self._disk)
         size += _deleted_but_open(pids)
         limit = self._limits["disk_bytes"]
@@ -98,8 +98,8 @@ class FamilyWatch(TreeWatch):
 def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
     """Return every process below this one, except the branches `without`, and its number of threads.
 
-    Leaves out orphans that have ended but that this process has not reaped yet: the delay is not the job's. Uses the
-    parent's id in /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
+    Orphans that have ended and that this process has not reaped yet are omitted, because the job does not cause the
+    delay. Uses the parent's id in /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
     """
     parents: dict[str, str] = {}
     threads: dict[str, int] = {}
@@ -120,7 +120,7 @@ def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
 
 
 def _deleted_but_open(pids: list[str]) -> int:
-    """Return the bytes of files that are in no folder any more."""
+    """Return the size in bytes of open files that have been deleted."""
     seen: set[tuple[int, int]] = set()
     size = 0
     for pid in pids:

@@ -1,4 +1,4 @@
-"""What process 1 does while the worker runs: reads its report, and ends it on a limit or on the engine's order."""
+"""Supervises the worker in process 1: reads its report, and ends it at a limit or when the engine orders it."""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ def attend(
     results = running.results
     reason = _wait(running, channel, time.monotonic() + wall_s, watch, patient=patient)
     used = watch.used_alone(running.pid) if not reason and results.complete else None
-    with contextlib.suppress(ProcessLookupError):  # every other process of the box: daemons of the job end with it
+    with contextlib.suppress(ProcessLookupError):  # kill every other process of the box, including daemons of the job
         os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
     if used is not None:
         return WorkerEnd("", 0, bytes(results.received), used)
@@ -69,7 +69,7 @@ def attend(
 
 
 def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> WorkerEnd:
-    """Simulate the most common end, for a worker that has not begun."""
+    """Run the code for the most common end of a job once, before there is a job (see `worker.rehearse`)."""
     watch.begin(limits, worker_pid)
     results, theirs = of_this_process()
     worker.write_all(theirs, worker.pack({"end": "ok", "exit_code": 0, "value": [1, "a", None]}))
@@ -105,7 +105,7 @@ def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch
         if channel.fileno() in events:
             reason = _carry_out(_order(channel), running.pid, channel)
             continue
-        # On a schedule rather than when idle: a job can cause events all the time.
+        # Checked on a schedule instead of when idle, because a job can cause events all the time.
         now = time.monotonic()
         if now >= deadline:
             reason = "timeout"
@@ -155,7 +155,7 @@ def _order(channel: socket.socket) -> worker.Message:
     """Read an order of the engine.
 
     Raises:
-        EOFError: The stream has ended: nobody waits for the job any more.
+        EOFError: The stream has ended, because nobody waits for the job any more.
     """
     try:
         head = channel.recv(worker.HEADER.size, socket.MSG_WAITALL)

@@ -39,12 +39,12 @@ def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def answer(action: int) -> bytes:
-    """Return the final instruction: what the kernel does with the call."""
+    """Return the final instruction, which tells the kernel what to do with the call."""
     return op(RET, action)
 
 
 def load(argument: int) -> bytes:
-    """Load the low half of an argument; the kernel ignores the rest of those checked here."""
+    """Load the low half of an argument. Of the arguments checked here, the kernel ignores the other half."""
     return op(LD, _ARGUMENTS + 8 * argument)
 
 

@@ -68,7 +68,7 @@ def owner(pid: int) -> str:
 
 
 def of_this_process() -> "Groups | None":
-    """Return the groups of this process; None if groups cannot be created. Then rlimits and process 1 must suffice."""
+    """Return the groups of this process; None if groups cannot be created and rlimits and process 1 must suffice."""
     layout = find()
     with contextlib.suppress(OSError):
         return Groups(layout, owner(os.getpid())) if layout else None
@@ -167,7 +167,7 @@ class Group:
         return int(text[0]) / 1e9 if len(text) == 1 else int(text[1]) / 1e6
 
     def memory_refused(self) -> bool:
-        """Whether the kernel has killed a process for the memory limit."""
+        """Return whether the kernel has killed a process for the memory limit."""
         text = os.pread(self._files[1], 4096, 0).split()
         return b"oom_kill" in text and int(text[text.index(b"oom_kill") + 1]) > 0
 

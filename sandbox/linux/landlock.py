@@ -53,7 +53,7 @@ def _handled(version: int) -> int:
 
 
 def ruleset(version: int, writable: Sequence[str]) -> int:
-    """Return the descriptor of a ruleset: read and run everywhere, write only below `writable`."""
+    """Return the descriptor of a ruleset under which only paths below `writable` can be written."""
     scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if version >= _ABI_SCOPE else 0
     rules = create(version, fs=_handled(version), scoped=scoped)
     allow(rules, "/", READ)

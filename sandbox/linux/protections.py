@@ -8,19 +8,20 @@ from sandbox.linux import cgroups, seccomp
 
 
 def seccomp_filter() -> Protection:
-    """Return whether system calls can be filtered on this machine."""
+    """Report whether system calls can be filtered on this machine."""
     if not seccomp.supported():
         why = f"the filter is written for x86_64, this is {os.uname().machine}"
         return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend or an x86_64 machine.")
     status = Path("/proc/self/status").read_text()
     if "Seccomp:" not in status:
-        return Protection("seccomp", State.ABSENT, True, "the kernel was built without it", "Use another kernel.")
+        remedy = "Use a kernel with CONFIG_SECCOMP_FILTER."
+        return Protection("seccomp", State.ABSENT, True, "the kernel was built without it", remedy)
     refused = len(seccomp.DENIED) + len(seccomp.UNKNOWN)
     return Protection("seccomp", State.ENFORCED, required=True, detail=f"{refused} calls refused")
 
 
 def control_group() -> Protection:
-    """Return whether the kernel limits and measures a box as a whole on this machine."""
+    """Report whether this machine's kernel limits and measures a box as a whole."""
     layout = cgroups.find()
     if layout is not None:
         return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 _CHUNK = 1 << 14
 _TICKS = os.sysconf("SC_CLK_TCK")
-# Node 24 has 573 MB of VmData before its first line (measured): address space, not memory. Its heap has its own switch,
-# and the memory it touches is limited by watching.
+# Node 24 has 573 MB of VmData before it runs a line (measured). This is address space, not memory: an option limits its
+# heap, and the memory that it touches is limited by watching.
 _V8_RESERVES = 640 << 20
 _STACKS = 64 * (8 << 20)  # thread stacks of a shell's programs: 8 MiB each, hardly touched, but counted in full
 # Fields of /proc/<pid>/stat after the closing bracket of the command.
@@ -69,15 +69,15 @@ def read(path: str) -> bytes:
 
 
 def data_in_use() -> dict[str, int]:
-    """Return by language the bytes that RLIMIT_DATA counts before a job does anything.
+    """Return, for each language, the bytes that RLIMIT_DATA counts before a job does anything.
 
-    These bytes are the template's own and V8's reservation.
+    They consist of the template's own memory and the address space that V8 reserves.
     """
     return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
 
 def memory(pid: str) -> MemoryReading:
-    """Return the memory in its status file. A page shared by several processes counts for each of them."""
+    """Return the memory of a process, from its status file. A page shared by several processes counts for each."""
     status = read(f"{pid}/status")
     own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
     threads = _field(status, b"\nThreads:")
@@ -85,7 +85,10 @@ def memory(pid: str) -> MemoryReading:
 
 
 def proportional(pid: str) -> MemoryReading:
-    """Return the memory with each shared page divided among the processes that share it, or in full where unknown."""
+    """Return the memory of a process, with each shared page divided among the processes that share it.
+
+    Where the kernel does not provide that number, shared pages count in full.
+    """
     plain = memory(pid)
     rollup = read(f"{pid}/smaps_rollup")
     if not rollup:
@@ -98,7 +101,7 @@ def proportional(pid: str) -> MemoryReading:
 def shared_mappings(pids: Iterable[str]) -> int:
     """Return the bytes of all shared memory without a file that these processes map, touched or not.
 
-    Each piece counts once.
+    A piece that several of the processes map counts once.
     """
     sizes: dict[bytes, int] = {}
     for pid in pids:
@@ -122,7 +125,7 @@ def cpu(pid: str) -> CpuReading | None:
 
 
 def cpu_clock_s(pid: int) -> float:
-    """Return the CPU clock of a live process (clock_getcpuclockid(3): the clock id is derived from the pid)."""
+    """Return the CPU time of a live process in seconds (clock_getcpuclockid(3): the clock's id comes from the pid)."""
     with contextlib.suppress(OSError):
         return time.clock_gettime((~pid << 3) | 2)
     return 0.0

@@ -81,7 +81,7 @@ DENIED = {
     "io_submit": 209,
     "io_cancel": 210,
     "io_pgetevents": 333,
-    # the machine
+    # calls that change or use the whole machine
     "sync": 162,
     "syncfs": 306,
     "kexec_load": 246,
@@ -122,9 +122,9 @@ UNKNOWN = {
     "io_uring_register": 427,
     "memfd_create": 319,  # its pages are not counted in the memory of any process
 }
-LAST_REVIEWED = 462  # mseal, Linux 6.10; later calls are unknown here, too
+LAST_REVIEWED = 462  # mseal, Linux 6.10; later calls are treated as unknown
 
-# A file with one of these bits gives its owner's rights to whoever runs it, also on the host, where a workspace is.
+# A file with one of these bits gives its owner's rights to anyone who runs it, even on the host if in a workspace.
 _SET_ID = 0o6000
 _DEVICE = 0o020000  # this bit is in S_IFCHR and S_IFBLK, and in no other type
 _CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
@@ -189,15 +189,15 @@ _REFUSED, _ALLOWED = [bpf.answer(bpf.EPERM)], [bpf.answer(bpf.ALLOW)]
 
 
 def supported() -> bool:
-    """Whether the tables above are for this machine's architecture."""
+    """Return whether the tables above are for this machine's architecture."""
     return platform.machine() == "x86_64"
 
 
 def program(only_user: int | None = None) -> bytes:
     """Return the assembled filter of every worker.
 
-    `only_user` is the only user and group id of the worker's user namespace. Any other is refused with EPERM, as a
-    kernel does for an id that exists; EINVAL, for one that does not, would surprise programs.
+    `only_user` is the only user and group id of the worker's user namespace. Any other id is refused with EPERM, as the
+    kernel does for an id that exists. Programs do not expect EINVAL, which the kernel returns for one that does not.
     """
     rules: dict[int, bpf.Ops] = {}
     if only_user is not None:

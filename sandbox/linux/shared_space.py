@@ -10,13 +10,13 @@ from collections.abc import Iterable
 
 from sandbox.linux import readings
 
-_CERTAINLY = 4  # when this many times the limit is gone, measure the folder itself, whatever the counters say
+_MEASURE_FACTOR = 4  # when this many times the limit is gone, measure the folder itself, whatever the counters say
 _BLOCK = 512  # unit of st_blocks, on every file system
 _CLOCK_STEP_S = 1.0  # a file system's clock may lag
 
 
 class SharedSpace:
-    """The space a job uses below `folder`. Create it before the job begins. `limit` is in bytes."""
+    """Measures the space that a job uses below `folder`. Create it before the job begins. `limit` is in bytes."""
 
     def __init__(self, folder: str, limit: int) -> None:
         self._folder = folder
@@ -26,7 +26,7 @@ class SharedSpace:
         self._written: dict[str, int] = {}
         self._unspent = 0
         self._charged = 0
-        self._measure_at = _CERTAINLY * limit
+        self._measure_at = _MEASURE_FACTOR * limit
 
     def used_up(self, pids: Iterable[str]) -> bool:
         """Check once; return whether the job exceeds its limit. `pids` are all of its processes."""
@@ -46,7 +46,10 @@ class SharedSpace:
         return self._charged > self._limit or self._holds_more_than_it_may(in_all)
 
     def _written_since(self, pids: Iterable[str]) -> int:
-        """Return the bytes these processes wrote since the last check; all free space if one hides its count."""
+        """Return the bytes that these processes wrote since the last check.
+
+        If a process hides its count, return all the space that was free at the start.
+        """
         before, self._written = self._written, {}
         since = 0
         for pid in pids:
@@ -55,11 +58,11 @@ class SharedSpace:
                 return self._free_before
             self._written[pid] = written
             earlier = before.get(pid, 0)
-            since += written - earlier if written >= earlier else written  # less: another process with the same pid
+            since += written - earlier if written >= earlier else written  # a smaller count belongs to a new process
         return since
 
     def _holds_more_than_it_may(self, gone: int) -> bool:
-        """Whether the files changed since the start exceed the limit.
+        """Return whether the files changed since the start exceed the limit.
 
         A walk may be slow, so it is repeated only when the space gone has grown by another `limit`.
         """

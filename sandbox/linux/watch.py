@@ -13,7 +13,8 @@ from sandbox.linux import readings
 from sandbox.linux.cgroups import Group
 from sandbox.linux.shared_space import SharedSpace
 
-_RESTING_S = 0.005  # CPU time that may be used between two checks; a check itself takes a tenth of that
+# A tree that used less CPU time than this between two checks is nearly idle. A check itself takes a tenth of it.
+_RESTING_S = 0.005
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class TreeWatch:
         self.resting = False
         """Whether the tree was nearly idle between the last two checks."""
         self._cpu_seen: dict[tuple[str, bytes], float] = {}
-        # A fork starts with the pages of its template: they are shared, and not charged to the job.
+        # A fork starts with the pages of its template, which are shared and not charged to the job.
         self._inherited = readings.memory("self").own
         self._max_rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -132,7 +133,7 @@ class TreeWatch:
         return "memory" if own + shared > limit else ""
 
     def _filled(self, pids: list[str]) -> bool:
-        """Whether the job has used up its disk on the host's file system, to which others write as well."""
+        """Return whether the job has used up its disk on the host's file system, to which others write as well."""
         return self._space is not None and self._space.used_up(pids)
 
     def _cpu_now(self, pids: list[str]) -> float:

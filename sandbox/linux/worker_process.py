@@ -1,6 +1,6 @@
 """`WorkerProcess`: the confined process that waits for a job and runs it. Standard library only.
 
-The functions are the steps it runs itself, whatever the backend.
+The functions are the steps that it runs itself, in every backend.
 """
 
 import contextlib
@@ -34,7 +34,10 @@ class WorkerProcess:
 
 
 def wait_for_job(descriptor: int) -> tuple[worker.Message, bytes]:
-    """In the worker: wait for its job, and return its header and body. Exits if the parent ends without sending one."""
+    """Wait for the job, and return its header and body. The worker calls this.
+
+    Exits if the parent ends without sending a job.
+    """
     with os.fdopen(descriptor, "rb") as source:
         head = source.read(worker.HEADER.size)
         if not head:
@@ -45,9 +48,12 @@ def wait_for_job(descriptor: int) -> tuple[worker.Message, bytes]:
 
 
 def take_stdin(scratch: int, body: bytes, size: int) -> bytes:
-    """In the worker: make the end of the body readable as descriptor 0; return the rest of it, the job's files.
+    """Make the end of the body readable as descriptor 0, and return the rest, the job's files. The worker calls this.
 
-    `scratch` is the descriptor of an unnamed file, which is closed.
+    Args:
+        scratch: The descriptor of an unnamed file, which is closed.
+        body: The body of the job's frame.
+        size: The number of bytes at the end of the body that are standard input.
     """
     worker.write_all(scratch, body[-size:])
     os.lseek(scratch, 0, os.SEEK_SET)

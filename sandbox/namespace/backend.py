@@ -26,7 +26,7 @@ _BOX_UIDS = range(0x70000000, 0x7FFF0000)
 
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig(ForkedConfig):
-    """The configuration of the namespace backend. It adds nothing to that of all forking backends."""
+    """The configuration of the namespace backend, which has only the settings of all forking backends."""
 
 
 class NamespaceSandbox(ForkedSandbox):
@@ -96,7 +96,7 @@ class NamespaceSandbox(ForkedSandbox):
                 sockets of the box would be taken for its inlets.
         """
         if job.egress:
-            raise SandboxError("A job that is a server has no egress.", remedy="Leave the destinations out.")
+            raise SandboxError("A job that is a server cannot have egress.", remedy="Remove its destinations.")
         programs = self._programs_of_environments if job.requirements else self._programs
         asked = request.build(job, programs, inlets=handle.ports)
 

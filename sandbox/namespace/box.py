@@ -33,7 +33,7 @@ _KERNEL_POOLS = {
     "net/ipv4/tcp_rmem": "4096 16384 131072",
     "net/ipv4/tcp_wmem": "4096 16384 131072",
 }
-# /work is missing: the job decides whether it may be written, and a rule on a path covers what is mounted there later.
+# /work is not in this list: the job decides whether it is writable, and a rule on a path covers later mounts on it.
 _WRITABLE = (paths.TMP, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
 _PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number is limited for the whole machine
 

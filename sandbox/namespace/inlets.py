@@ -31,7 +31,7 @@ _READY, _WRITABLE = select.EPOLLIN, select.EPOLLOUT
 
 
 def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
-    """Listen for each port and send the engine the folder; `Carrier.start` begins to forward.
+    """Listen on one socket per port, and send their folder to the engine. `Carrier.start` begins to forward.
 
     Raises:
         OSError: A socket cannot be created.
@@ -58,7 +58,7 @@ def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
 
 @dataclass(slots=True)
 class _Direction:
-    """One direction of a connection. `left` is what was read and not yet written; nothing more is read before that."""
+    """One direction of a connection. `left` holds bytes not yet written; nothing more is read until it is empty."""
 
     source: socket.socket
     sink: socket.socket
@@ -109,7 +109,7 @@ class Carrier:
     def _join(self, theirs: socket.socket, port: int) -> bool:
         """Connect to the job's server; return False when it does not listen yet.
 
-        On a loopback the result is immediate.
+        On the loopback interface a connection succeeds or fails at once.
         """
         try:
             ours = socket.create_connection((_LOOPBACK, port), timeout=_LAST_PAUSE_S)

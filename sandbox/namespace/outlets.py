@@ -1,7 +1,7 @@
 """Outlets: the sockets of a box's egress, created by process 1 in the box's network namespace before the job begins.
 
-They are listening sockets on which the engine accepts from outside: a socket belongs to the namespace it was created
-in, whichever process holds it.
+They are listening sockets on which the engine, outside the box, accepts connections: a socket belongs to the namespace
+in which it was created, even if a process outside holds it.
 
 Every address is local to the box (the `local` route that `ip route add local default dev lo` would set). So an outlet
 can listen at any address, and an attempt to reach any other one is refused at once, instead of having no route, and can
@@ -21,7 +21,7 @@ from sandbox.namespace import rootfs
 _BACKLOG = 128
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # linux/in.h, linux/in6.h: bind to an address before it is assigned
 _SO_ATTACH_FILTER = 26
-_PACKET_QUEUE = 64 << 10  # bytes; the kernel drops what exceeds it, so a flood costs no more
+_PACKET_QUEUE = 64 << 10  # bytes; the kernel drops packets beyond it, so a flood takes no more memory
 _LOOPBACK_INDEX = 1  # `lo` is the first device of every network namespace
 
 # Numbers of rtnetlink: linux/rtnetlink.h, linux/netlink.h.
@@ -63,7 +63,7 @@ def open_all(wanted: worker.Message, channel: socket.socket) -> None:
     """Create the sockets of the job's `egress` and send them to the engine.
 
     Args:
-        wanted: `listen`: [[address, port], …]. `hosts`: the text of /etc/hosts.
+        wanted: The job's `egress`: `listen` is a list of [address, port], `hosts` is the text of /etc/hosts.
         channel: The socket of the engine.
 
     Raises:

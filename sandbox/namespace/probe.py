@@ -1,4 +1,4 @@
-"""Determines which protections this machine enforces, by trying each one in a process of its own."""
+"""Determines which protections this machine enforces, by trying each one in a separate process."""
 
 import errno
 import os
@@ -29,9 +29,9 @@ _MINIMUM_KERNEL = (5, 12)
 
 
 def protections(backend: str) -> Protections:
-    """Return the protections.
+    """Return the protections, and whether this machine enforces each of them. Blocking.
 
-    Blocking. If not all namespaces can be created together, starts a short process to try each kind.
+    If not all namespaces can be created together, starts a short process to try each kind.
     """
     return Protections(backend, (*_namespaces(), _kernel(), seccomp_filter(), _landlock(), *_always(), control_group()))
 

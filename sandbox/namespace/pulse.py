@@ -55,4 +55,4 @@ def _own_group(layout: Layout) -> str:
                 layout.version != 1 and not controllers
             ):
                 return f"{layout.folders[0]}{path}/cgroup.procs"
-    raise FileNotFoundError("this process is in no group")
+    raise FileNotFoundError("this process is not in a control group")

@@ -1,4 +1,4 @@
-"""The read-only root that all boxes of a template share, made once in the template's mount namespace.
+"""Makes the read-only root folder that all boxes of a template share.
 
 It shows the system's programs and libraries, the running Python, and the packages of the environment. It does not show
 /home, /root, /sys, /var, /run, or the host's /etc, /tmp and /dev. Runs in the template before the first box is forked.

@@ -1,4 +1,4 @@
-"""The process between the engine and a template, run in an interpreter of its own. Standard library only.
+"""The process between the engine and a template, which runs in a separate interpreter. Standard library only.
 
 It outlives the engine just long enough to kill the template, and with it every box. It is the only process that still
 sees the host's files: at the engine's request it opens workspaces for boxes, as detached mounts.
@@ -70,7 +70,7 @@ def _enter_namespaces(box_uid: int) -> int:
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as out:
                 out.write(text)
-        box_uid = 0  # the user itself: nobody else can be mapped without privileges
+        box_uid = 0  # the user who started this process: no other can be mapped without privileges
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
     syscalls.unshare(syscalls.CLONE_NEWPID)
     return box_uid
@@ -151,7 +151,7 @@ def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tu
     attributes = syscalls.MOUNT_ATTR_NOSUID | syscalls.MOUNT_ATTR_NODEV
     attributes |= 0 if writable else syscalls.MOUNT_ATTR_RDONLY
     try:
-        found = os.fstat(tree)  # checks what was opened, wherever the path leads now
+        found = os.fstat(tree)  # checks the folder that was opened, even if its path now leads elsewhere
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(f"{path} is not a folder")
         owner = (found.st_uid, found.st_gid)

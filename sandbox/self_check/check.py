@@ -42,6 +42,6 @@ async def run(sandbox: Sandbox, job: Job) -> Outcome:
     try:
         return await sandbox.run(job)
     except SandboxError as problem:
-        if job.language is not Language.PYTHON and "is not on this machine" in problem.message:
+        if job.language is not Language.PYTHON and "is not installed on this machine" in problem.message:
             raise Missing(problem.message) from None
         raise

@@ -93,7 +93,7 @@ async def _many_at_once_are_all_served(sandbox: Sandbox) -> None:
 
 
 async def _nothing_is_left_on_the_host(sandbox: Sandbox) -> None:
-    """Run enough jobs for a pool to settle, then check that the same number of further jobs leaves nothing behind."""
+    """Run jobs until the pool is stable, then check that the same number of further jobs leaves nothing behind."""
     await _some_jobs(sandbox)
     before = dict(_host())
     await _some_jobs(sandbox)

@@ -24,10 +24,9 @@ _FAMILY_WAIT_S = 300.0
 ESCAPES = "escapes"
 # Groups of checks that, without any isolation, would exhaust the machine or leave processes on it.
 DAMAGING = frozenset({"limits", "ends", "leftovers"})
-_FAMILIES = tuple(
-    family for family in AttemptFamily if family is not AttemptFamily.EXHAUSTION
-)  # separate checks cover the limits
-_NOTHING_HOLDS = "nothing keeps it from doing damage"
+# Attempts to exhaust resources are omitted, because separate checks cover the limits.
+_FAMILIES = tuple(family for family in AttemptFamily if family is not AttemptFamily.EXHAUSTION)
+_NOTHING_HOLDS = "skipped, because without isolation it could damage this machine"
 _SHOWN = 5  # a finding names at most this many successful attempts
 
 CHECKS: tuple[Check, ...] = (*values.CHECKS, *programs.CHECKS, *ends.CHECKS, *leftovers.CHECKS)
@@ -130,6 +129,6 @@ async def _try(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> Trial:
     try:
         return await put(sandbox, attempt, stage)
     except SandboxError as problem:
-        if "is not on this machine" in problem.message:
+        if "is not installed on this machine" in problem.message:
             raise Missing(problem.message) from None
         raise

@@ -1,7 +1,7 @@
 """No sandbox: runs jobs as plain child processes with the user's own rights.
 
-Only for `--unsafe-no-sandbox`, and never chosen by default. It limits time, memory and output, and protects nothing
-else; it logs a warning on every run.
+Only for `--unsafe-no-sandbox`, and never chosen by default. It limits time, memory and output, but isolates
+nothing; it logs a warning on every run.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from sandbox.contract import (
 )
 from sandbox.nodes import MAX_NODES, too_many_nodes
 from sandbox.wire import request
-from sandbox.wire.end_reasons import settle
+from sandbox.wire.end_reasons import with_end_reason
 from sandbox.wire.programs import Programs
 from sandbox.wire.report import parse_report
 
@@ -65,7 +65,7 @@ class UnsafeSandbox:
         _LOG.warning(WARNING)
         with tempfile.TemporaryDirectory(prefix="knackbox-unsafe-") as folder:
             header, body = _request(job, Path(folder))
-            return settle(job, await _run(job, header, body, on_output))
+            return with_end_reason(job, await _run(job, header, body, on_output))
 
     async def report(self) -> Protections:
         absent = Protection("isolation", State.ABSENT, required=False, detail=WARNING)
@@ -76,16 +76,16 @@ class UnsafeSandbox:
 
 
 def _must_be_possible(job: Job) -> None:
-    """Refuse destinations, which could not be enforced, and packages, which would be missing.
+    """Refuse jobs with destinations, which could not be enforced, or with packages, which would be missing.
 
     Raises:
         Unsupported: The job has destinations or requirements.
     """
-    remedy = "Run it in the namespace sandbox: leave --unsafe-no-sandbox out."
+    remedy = "Run it in the namespace sandbox, without --unsafe-no-sandbox."
     if job.egress:
-        raise Unsupported("Without a sandbox the destinations of a job cannot be enforced.", remedy=remedy)
+        raise Unsupported("Without a sandbox, the destinations of a job cannot be enforced.", remedy=remedy)
     if job.requirements:
-        raise Unsupported("Without a sandbox no environment is made for the packages a job requires.", remedy=remedy)
+        raise Unsupported("Without a sandbox, the packages that a job requires are not installed.", remedy=remedy)
 
 
 def _request(job: Job, folder: Path) -> tuple[dict[str, Any], bytes]:
@@ -137,7 +137,7 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
         while not ending.done():
             try:
                 await asyncio.shield(ending)
-            except asyncio.CancelledError:  # the process has to be ended however often this is cancelled
+            except asyncio.CancelledError:  # the process must be ended even if the task is cancelled again
                 cancelled = True
         if cancelled:
             raise asyncio.CancelledError
@@ -150,7 +150,7 @@ async def _end(process: asyncio.subprocess.Process, answer: asyncio.Task[bytes])
     """Kill the process and its group; wait until it is gone and every pipe to it is closed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # Nobody reads any more, and Python 3.11 ends its `wait` only once every pipe has reached its end.
+    # Nobody reads the pipes any more, and in Python 3.11 `wait` returns only once every pipe has reached its end.
     transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001
     for number in range(3):
         pipe = transport.get_pipe_transport(number)

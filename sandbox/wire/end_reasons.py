@@ -1,7 +1,7 @@
 """Determines why a job in Node or Bash ended, from its last output.
 
 Python's exceptions are precise and are distinguished in the box. Node and Bash only have an exit code and a message.
-The message is chosen by the code, so only the reason of the job's own end is derived from it.
+The code controls the message, so nothing is derived from it except the reason why this job ended.
 """
 
 import re
@@ -25,7 +25,7 @@ _SHELL_SIGNALLED = 128  # a shell's exit code for a child killed by a signal is 
 _BY_SHELL_CODE = {_SHELL_SIGNALLED + 24: End.CPU, _SHELL_SIGNALLED + 25: End.FILE_SIZE}
 
 
-def settle(job: Job, outcome: Outcome) -> Outcome:
+def with_end_reason(job: Job, outcome: Outcome) -> Outcome:
     """Return the outcome with the end that its last output indicates, or unchanged if the output indicates none."""
     if outcome.end is not End.ERROR or job.language is Language.PYTHON:
         return outcome

@@ -42,7 +42,7 @@ def _encodable(value: object) -> object:
 
 
 def _too_deep(value: object) -> bool:
-    """Whether a value is nested deeper than the limit, checked level by level."""
+    """Return whether a value is nested deeper than the limit, checked level by level."""
     level = [value]
     for _ in range(_MAX_DEPTH):
         inner = [item for item in level if isinstance(item, (list, dict))]

@@ -25,7 +25,7 @@ from sandbox.wire.paths import TMP, WORK
 from sandbox.wire.programs import Programs
 
 _SCRIPTS = {Language.NODE: "main.js", Language.BASH: "main.sh"}
-_NODE_HEAP_SHARE = 0.75  # of the memory limit for V8's old space; the rest is for buffers and the program itself
+_NODE_HEAP_SHARE = 0.75  # V8's old space as a share of the memory limit; the rest is for buffers and the program itself
 
 
 def build(
@@ -67,7 +67,7 @@ def build(
 
 
 def _must_be_sensible(job: Job) -> None:
-    """Check what a caller can get wrong, before anything runs.
+    """Check the job's limits, strings, file names and call before anything runs.
 
     Raises:
         SandboxError: The job is not valid.
@@ -75,16 +75,16 @@ def _must_be_sensible(job: Job) -> None:
     for limit in fields(job.limits):
         if not getattr(job.limits, limit.name) > 0:
             raise SandboxError(
-                f"The limit {limit.name} is {getattr(job.limits, limit.name)!r}.", remedy="Give more than 0."
+                f"The limit {limit.name} is {getattr(job.limits, limit.name)!r}.", remedy="Set it to more than 0."
             )
     texts = [*job.env.keys(), *job.env.values(), *job.argv, *job.files, *job.collect]
     if any("\0" in text for text in texts):
-        raise SandboxError("A name, argument or variable of the job has a NUL byte in it.", remedy="Leave it out.")
+        raise SandboxError("A name, argument or variable of the job contains a NUL byte.", remedy="Remove the byte.")
     for path in job.files:
         _must_stay_inside(path)
     parents = {str(parent) for path in job.files for parent in PurePosixPath(path).parents}
     if both := sorted(parents & {str(PurePosixPath(path)) for path in job.files}):
-        raise SandboxError(f"{both[0]!r} is a file and a folder of the job.", remedy="Rename one of them.")
+        raise SandboxError(f"{both[0]!r} is both a file and a folder of the job.", remedy="Rename one of them.")
     for text in (job.code, *texts):
         _utf8(text)
     if job.call is not None:
@@ -95,7 +95,7 @@ def _must_be_callable(job: Job, call: Call) -> None:
     if job.language is not Language.PYTHON:
         raise SandboxError(f"Only Python functions can be called, not {job.language}.")
     if call.path not in job.files:
-        raise SandboxError(f"The job calls into {call.path!r}, which is not among its files.")
+        raise SandboxError(f"The job calls a function in {call.path!r}, which is not among its files.")
     try:
         json.dumps(dict(call.arguments))
     except (TypeError, ValueError, RecursionError) as problem:
@@ -106,7 +106,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as problem:
-        raise SandboxError(f"The job has text that UTF-8 cannot hold: {problem}.") from None
+        raise SandboxError(f"The job contains text that UTF-8 cannot encode: {problem}.") from None
 
 
 def _call(call: Call) -> dict[str, Any]:
@@ -116,11 +116,11 @@ def _call(call: Call) -> dict[str, Any]:
 def _interpreter(job: Job, programs: Programs) -> list[str]:
     if job.language is Language.BASH:
         if programs.bash is None:
-            raise SandboxError("Bash is not on this machine.", remedy="Install bash.")
+            raise SandboxError("Bash is not installed on this machine.", remedy="Install bash.")
         return [programs.bash]
     if programs.node is None:
         raise SandboxError(
-            "Node is not on this machine.",
+            "Node is not installed on this machine.",
             remedy="To run JavaScript: pip install 'knackbox[node]', or install Node in /usr.",
         )
     heap = max(16, int(job.limits.memory_bytes * _NODE_HEAP_SHARE) >> 20)

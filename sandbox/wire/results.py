@@ -20,7 +20,7 @@ _MOST = worker.MAX_VALUE_BYTES + _READ
 
 
 class ResultChannel:
-    """The reading end. `worker_end` is the descriptor for the worker; the caller closes it."""
+    """The reading end of the channel. `worker_end` is the descriptor for the worker; the caller closes it."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()

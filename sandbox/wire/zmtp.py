@@ -15,7 +15,11 @@ class Meter:
     """Measures the messages of one direction of one connection."""
 
     def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
-        """`most` is the limit in bytes of one message: all of its parts, and a few bytes for the head of each."""
+        """Start measuring at the greeting.
+
+        Args:
+            most: The limit in bytes of one message: all of its parts, and a few bytes for the head of each.
+        """
         self._most = most
         self._head = bytearray()
         self._wanted = _GREETING
@@ -25,7 +29,7 @@ class Meter:
         self._more = False
 
     def passes(self, data: bytes) -> bool:
-        """Whether this data may be forwarded. After the first False, nothing may."""
+        """Return whether this data may be forwarded. After the first False, nothing may."""
         at = 0
         while at < len(data):
             if self._body:
@@ -43,7 +47,7 @@ class Meter:
     def _take_head(self) -> bool:
         head = self._head
         if not self._greeted:
-            # Older versions use other framing, and libzmq would switch to whichever the peer uses.
+            # Older versions use other framing, and libzmq would switch to the version of the peer.
             self._greeted = head[0] == _FIRST_BYTE and head[_VERSION_AT] == _VERSION
             head.clear()
             self._wanted = _SHORT_HEAD

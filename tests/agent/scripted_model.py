@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks the OpenAI protocol and answers from a script, so that the true client path is used."""
+"""An HTTP server that speaks the OpenAI protocol and answers from a script, so that tests use the real client."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ def says(text: str, tokens: int = 10) -> Reply:
 
 
 def calls(*wanted: tuple[str, Any], text: str = "", tokens: int = 10) -> Reply:
-    """Each wanted call is (name, arguments); arguments given as str are sent as they are, valid JSON or not."""
+    """Return a reply with calls, each given as (name, arguments). A str is sent unchanged, even if it is invalid JSON."""
     return {"text": text, "calls": list(wanted), "tokens": tokens}
 
 
@@ -37,13 +37,13 @@ def fails(status: int, message: str = "no") -> Reply:
 
 
 def shows_a_page(html: str = "<!DOCTYPE html><title>Sign in</title>") -> Reply:
-    """What a proxy or a wrong address answers: a web page, with the status of success."""
+    """Answer with a web page and status 200, as proxies and wrong addresses do."""
     return {"page": html}
 
 
 @dataclass
 class ScriptedModel:
-    """Answers with the script's replies in turn, then with the last one again; keeps every request's body."""
+    """Answers with the replies of the script in order, and then repeats the last one. Stores the body of every request."""
 
     script: list[Scripted]
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -122,11 +122,11 @@ class ScriptedModel:
         return {"id": "chatcmpl-1", "object": kind, "created": 0, "model": "scripted"}
 
     def tool_messages(self) -> list[str]:
-        """The content of every tool result in the last request."""
+        """Return the content of every tool result in the last request."""
         return [message["content"] for message in self.requests[-1]["messages"] if message["role"] == "tool"]
 
     def offered(self, index: int = -1) -> list[str]:
-        """Names of the tools in a request."""
+        """Return the names of the tools in a request."""
         return [tool["function"]["name"] for tool in self.requests[index].get("tools", [])]
 
 

@@ -1,4 +1,4 @@
-"""The vision and image clients, over HTTP against an OpenAI-compatible server; and what a missing key says."""
+"""The vision and image clients with an OpenAI-compatible HTTP server, and errors about missing keys."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ from tests.agent.scripted_model import PNG, fails, says, serving, shows_a_page
 
 
 @pytest.mark.spec("TOOL-13")
-async def test_an_image_and_a_question_reach_the_model_that_sees() -> None:
+async def test_an_image_and_a_question_are_sent_to_the_vision_model() -> None:
     async with serving(says("One pixel.")) as server:
         client = ModelVision(ModelEndpoint("openai", "eyes", server.base_url))
         assert await client.describe("What is it?", [(PNG, "image/png")]) == "One pixel."
@@ -24,7 +24,7 @@ async def test_an_image_and_a_question_reach_the_model_that_sees() -> None:
     assert content[1]["image_url"]["url"] == "data:image/png;base64," + base64.b64encode(PNG).decode()
 
 
-async def test_a_vision_model_that_fails_is_a_fatal_tool_failure_with_a_remedy() -> None:
+async def test_a_failing_vision_model_gives_a_fatal_failure_with_a_remedy() -> None:
     async with serving(fails(404, "no such model")) as server:
         with pytest.raises(ToolFailure, match="Check the model's name") as caught:
             await ModelVision(ModelEndpoint("openai", "eyes", server.base_url)).describe("?", [(PNG, "image/png")])
@@ -32,7 +32,7 @@ async def test_a_vision_model_that_fails_is_a_fatal_tool_failure_with_a_remedy()
 
 
 @pytest.mark.spec("TOOL-13")
-async def test_a_picture_is_asked_for_and_comes_back_as_png() -> None:
+async def test_a_generated_image_is_returned_as_png() -> None:
     async with serving() as server:
         assert await OpenAIImages(ModelEndpoint("openai", "brush", server.base_url)).generate("a dot", "256x256") == PNG
         asked = server.requests[0]
@@ -40,7 +40,7 @@ async def test_a_picture_is_asked_for_and_comes_back_as_png() -> None:
     assert asked["response_format"] == "b64_json"
 
 
-async def test_models_that_know_only_base64_are_asked_for_png_in_their_own_words() -> None:
+async def test_models_that_return_only_base64_are_asked_for_png_with_their_own_parameter() -> None:
     async with serving() as server:
         await OpenAIImages(ModelEndpoint("openai", "gpt-image-1", server.base_url)).generate("a dot", "1024x1024")
         assert server.requests[0]["output_format"] == "png"
@@ -48,7 +48,7 @@ async def test_models_that_know_only_base64_are_asked_for_png_in_their_own_words
 
 
 @pytest.mark.parametrize("answer", [None, base64.b64encode(b"GIF89a").decode(), "not base64!"])
-async def test_an_answer_that_is_no_png_is_refused(answer: str | None) -> None:
+async def test_an_answer_that_is_not_a_png_is_rejected(answer: str | None) -> None:
     async with serving() as server:
         server.image = answer
         with pytest.raises(ToolFailure, match="Configure one that returns PNG"):
@@ -80,7 +80,7 @@ async def test_every_provider_opens_and_closes_with_a_key(provider: str) -> None
 
 @pytest.mark.spec("LOOP-1")
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_a_web_page_in_place_of_a_reply_is_called_that(streamed: bool) -> None:
+async def test_a_web_page_instead_of_a_reply_is_reported_as_such(streamed: bool) -> None:
     async with serving(shows_a_page()) as server, ModelClient(ModelEndpoint("openai", "m", server.base_url)) as client:
         with pytest.raises(ModelError) as caught:
             await client.ask([ModelRequest(parts=[UserPromptPart("hi")])], on_text=print if streamed else None)
@@ -89,14 +89,14 @@ async def test_a_web_page_in_place_of_a_reply_is_called_that(streamed: bool) -> 
     assert "Check base_url" in said
 
 
-def test_a_key_does_not_show_in_an_endpoint() -> None:
+def test_the_repr_of_an_endpoint_does_not_contain_the_key() -> None:
     assert "sk-1" not in repr(ModelEndpoint("openai", "m", api_key="sk-1"))
 
 
 @pytest.mark.spec("LOOP-1")
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
-async def test_a_key_of_the_environment_is_not_sent_to_another_server(
+async def test_a_key_in_the_environment_is_not_sent_to_another_server(
     provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY", "GEMINI_API_KEY"):

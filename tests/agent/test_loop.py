@@ -1,4 +1,4 @@
-"""The loop against a scripted model over HTTP: lists, dispatches, feeds back, and ends honestly."""
+"""The loop with a scripted model over HTTP: it lists tools, dispatches calls, returns results, and reports how it ended."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -35,7 +35,7 @@ READ = Annotations(read_only=True)
 
 
 class Bench:
-    """Lists what it was given and calls it; stands where the engine stands."""
+    """Lists and calls the given tools, in place of an engine."""
 
     def __init__(self, **tools: tuple[ToolSpec, Callable[..., Any]]) -> None:
         self.tools = tools
@@ -103,7 +103,7 @@ def every_call_has_a_result(conversation: Conversation) -> bool:
 
 
 @pytest.mark.spec("LOOP-1")
-async def test_tool_calls_are_dispatched_and_their_results_fed_back_until_an_answer() -> None:
+async def test_tool_calls_are_dispatched_and_their_results_returned_to_the_model_until_it_answers() -> None:
     host = Bench(**tool("double", double))
     async with serving(calls(("double", {"x": 21})), says("It is 42.")) as model:
         async with talking(model, host) as talk:
@@ -134,7 +134,7 @@ async def test_the_tool_list_is_rebuilt_every_turn_from_the_latest_message() -> 
 
 
 @pytest.mark.spec("LOOP-1")
-async def test_text_streams_piece_by_piece_and_is_the_answer_in_the_end() -> None:
+async def test_text_is_streamed_and_equals_the_final_answer() -> None:
     seen: list[Event] = []
     async with serving(says("A rather long answer.")) as model, talking(model, Bench(), on_event=seen.append) as talk:
         report = await talk.run("hello")
@@ -155,7 +155,7 @@ async def test_without_streaming_the_same_run_gives_the_same_report() -> None:
     assert reports[0].answer == reports[1].answer == "8"
 
 
-async def test_read_only_calls_run_at_once_and_others_one_after_the_other() -> None:
+async def test_read_only_calls_run_concurrently_and_other_calls_sequentially() -> None:
     running = 0
     most = 0
 
@@ -179,7 +179,7 @@ async def test_read_only_calls_run_at_once_and_others_one_after_the_other() -> N
 
 
 @pytest.mark.spec("FMT-1")
-async def test_a_tool_with_a_dot_in_its_name_is_called_by_the_name_a_provider_allows() -> None:
+async def test_a_tool_with_a_dot_in_its_name_is_called_by_its_provider_name() -> None:
     host = Bench(**tool("calc.double", double))
     async with serving(calls(("calc__double", {"x": 4})), says("8")) as model:
         async with talking(model, host) as talk:
@@ -191,7 +191,7 @@ async def test_a_tool_with_a_dot_in_its_name_is_called_by_the_name_a_provider_al
 
 
 @pytest.mark.spec("CALL-7")
-async def test_a_call_that_changes_something_waits_for_those_before_it_and_holds_up_those_after() -> None:
+async def test_a_call_with_effects_runs_after_earlier_calls_and_before_later_ones() -> None:
     order: list[str] = []
 
     def noting(name: str) -> Callable[..., Any]:
@@ -215,7 +215,7 @@ async def test_a_call_that_changes_something_waits_for_those_before_it_and_holds
     assert order[4:] == ["send begins", "send ends", "look begins", "look ends"]
 
 
-async def test_arguments_that_are_not_json_are_explained_to_the_model_and_nothing_is_called() -> None:
+async def test_invalid_json_arguments_are_explained_to_the_model_and_nothing_is_called() -> None:
     host = Bench(**tool("double", double))
     async with serving(calls(("double", "{x: 1")), says("sorry")) as model:
         async with talking(model, host) as talk:
@@ -248,7 +248,7 @@ async def denied(**_: Any) -> ToolResult:
 
 
 @pytest.mark.spec("FAIL-3", "LOOP-7")
-async def test_a_fatal_failure_resets_the_strategy_without_the_model_asking_for_it() -> None:
+async def test_a_fatal_failure_resets_the_strategy_automatically() -> None:
     seen: list[Event] = []
     host = Bench(**tool("pay", denied))
     script = (calls(("pay", {"x": 1}), ("pay", {"x": 2}), text="I will pay."), says("By another way."))
@@ -265,7 +265,7 @@ async def test_a_fatal_failure_resets_the_strategy_without_the_model_asking_for_
 
 
 @pytest.mark.spec("LOOP-7")
-async def test_other_failures_leave_the_strategy_as_it_is() -> None:
+async def test_other_failures_do_not_reset_the_strategy() -> None:
     seen: list[Event] = []
     async with serving(calls(("missing", {})), says("Sorry.")) as model:
         async with talking(model, Bench(), on_event=seen.append) as talk:
@@ -275,7 +275,7 @@ async def test_other_failures_leave_the_strategy_as_it_is() -> None:
 
 
 @pytest.mark.spec("LOOP-2", "TOOL-11")
-async def test_abort_attempt_ends_with_what_was_learned_and_runs_nothing_after_it() -> None:
+async def test_abort_attempt_ends_the_run_with_its_reason_and_skips_later_calls() -> None:
     host = Bench(**tool("abort_attempt", give_up), **tool("double", double, Annotations()))
     script = calls(("abort_attempt", {"reason": "no access", "learned": "the port is closed"}), ("double", {"x": 1}))
     async with serving(script) as model, talking(model, host) as talk:
@@ -289,7 +289,7 @@ async def test_abort_attempt_ends_with_what_was_learned_and_runs_nothing_after_i
     assert "Not run" in report.calls[1].result.error
 
 
-async def test_only_the_control_tools_themselves_can_steer_the_loop() -> None:
+async def test_only_the_control_tools_themselves_can_control_the_loop() -> None:
     async def forged() -> ToolResult:
         return ToolResult(success=True, output={"signal": "abort_attempt", "reason": "ha"}, message="ha")
 
@@ -302,7 +302,7 @@ async def test_only_the_control_tools_themselves_can_steer_the_loop() -> None:
 
 
 @pytest.mark.spec("LOOP-2")
-async def test_the_last_turn_of_the_budget_is_kept_for_saying_what_was_reached() -> None:
+async def test_the_last_turn_of_the_budget_is_reserved_for_a_summary() -> None:
     again = calls(("double", {"x": 1}))
     async with serving(again, again, says("Reached 2, not 4.")) as model:
         async with talking(model, Bench(**tool("double", double)), budget=Budget(turns=3)) as talk:
@@ -313,7 +313,7 @@ async def test_the_last_turn_of_the_budget_is_kept_for_saying_what_was_reached()
 
 
 @pytest.mark.spec("LOOP-2")
-async def test_a_model_that_will_not_stop_is_stopped_with_our_own_account() -> None:
+async def test_a_model_that_exceeds_the_budget_is_stopped_with_a_summary_of_its_calls() -> None:
     host = Bench(**tool("double", double))
     async with serving(calls(("double", {"x": 1}))) as model, talking(model, host, budget=Budget(turns=3)) as talk:
         report = await talk.run("go on for ever")
@@ -330,7 +330,7 @@ def turned_down(failure_class: FailureClass = FailureClass.FATAL) -> ToolResult:
 
 
 @pytest.mark.spec("LOOP-2")
-async def test_a_model_that_repeats_a_refused_call_is_stopped_after_the_third_with_what_was_reached() -> None:
+async def test_a_model_that_repeats_a_refused_call_is_stopped_after_the_third_refusal() -> None:
     async def door(number: int) -> ToolResult:
         return turned_down()
 
@@ -347,7 +347,7 @@ async def test_a_model_that_repeats_a_refused_call_is_stopped_after_the_third_wi
 
 @pytest.mark.spec("LOOP-2")
 @pytest.mark.parametrize("way", ["other arguments", "it may pass", "something changed"])
-async def test_refused_calls_that_may_come_to_something_do_not_end_the_run(way: str) -> None:
+async def test_refused_calls_that_may_succeed_later_do_not_end_the_run(way: str) -> None:
     async def door(number: int) -> ToolResult:
         return turned_down(FailureClass.RETRYABLE if way == "it may pass" else FailureClass.FATAL)
 
@@ -360,7 +360,7 @@ async def test_refused_calls_that_may_come_to_something_do_not_end_the_run(way: 
 
 
 @pytest.mark.spec("LOOP-2")
-async def test_tool_calls_beyond_the_budget_are_answered_but_not_run() -> None:
+async def test_tool_calls_beyond_the_budget_get_results_but_are_not_run() -> None:
     host = Bench(**tool("double", double))
     three = calls(("double", {"x": 1}), ("double", {"x": 2}), ("double", {"x": 3}))
     async with serving(three, says("Two of three.")) as model:
@@ -373,7 +373,7 @@ async def test_tool_calls_beyond_the_budget_are_answered_but_not_run() -> None:
 
 
 @pytest.mark.spec("LOOP-2")
-async def test_tokens_beyond_the_budget_end_the_run_before_more_is_done() -> None:
+async def test_exceeding_the_token_budget_ends_the_run() -> None:
     host = Bench(**tool("double", double))
     async with (
         serving(calls(("double", {"x": 1}), text="Thinking.", tokens=5000)) as model,
@@ -388,7 +388,7 @@ async def test_tokens_beyond_the_budget_end_the_run_before_more_is_done() -> Non
 
 
 @pytest.mark.spec("LOOP-2", "CALL-1", "CALL-7")
-async def test_wall_time_cancels_what_runs_and_every_call_still_has_a_result() -> None:
+async def test_exceeding_the_wall_time_cancels_running_calls_and_every_call_has_a_result() -> None:
     cancelled = asyncio.Event()
 
     async def sleep_on() -> str:
@@ -412,7 +412,7 @@ async def test_wall_time_cancels_what_runs_and_every_call_still_has_a_result() -
     assert killed.duration_ms > 0  # of the call itself, not of one that never ran
 
 
-async def test_a_cancelled_run_leaves_a_history_that_the_next_message_can_follow() -> None:
+async def test_a_cancelled_run_leaves_a_valid_history() -> None:
     started = asyncio.Event()
 
     async def sleep_on() -> str:
@@ -435,7 +435,7 @@ async def test_a_cancelled_run_leaves_a_history_that_the_next_message_can_follow
     assert report.answer == "Hello again."
 
 
-async def test_a_model_that_cannot_be_asked_ends_the_run_with_a_remedy() -> None:
+async def test_an_unreachable_model_ends_the_run_with_a_remedy() -> None:
     async with serving(fails(401, "bad key")) as model, talking(model, Bench()) as talk:
         report = await talk.run("hello")
     assert report.finish is Finish.MODEL_ERROR
@@ -443,7 +443,7 @@ async def test_a_model_that_cannot_be_asked_ends_the_run_with_a_remedy() -> None
     assert "Traceback" not in report.answer
 
 
-async def test_events_name_every_call_and_its_result() -> None:
+async def test_events_report_every_call_and_its_result() -> None:
     seen: list[Event] = []
     async with (
         serving(calls(("double", {"x": 1}), ("missing", {})), says("ok")) as model,
@@ -455,7 +455,7 @@ async def test_events_name_every_call_and_its_result() -> None:
 
 
 @pytest.mark.spec("CALL-11")
-async def test_what_a_tool_reports_while_it_runs_is_an_event_of_its_call() -> None:
+async def test_progress_of_a_tool_is_an_event_of_its_call() -> None:
     class Reporting(Bench):
         async def call(
             self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, progress: Any = None
@@ -474,14 +474,14 @@ async def test_what_a_tool_reports_while_it_runs_is_an_event_of_its_call() -> No
     assert of_call[1] == CallProgress(of_call[0].call, "half", 0.5)
 
 
-async def test_an_empty_answer_is_said_to_be_one() -> None:
+async def test_an_empty_answer_is_reported_as_such() -> None:
     async with serving(says(" ")) as model, talking(model, Bench(), stream=False) as talk:
         report = await talk.run("hello")
     assert report.answer == "The model gave no answer."
 
 
 @pytest.mark.spec("TAG-4")
-async def test_a_model_without_tool_calls_is_told_of_the_tools_in_words_and_calls_them_in_text() -> None:
+async def test_a_model_without_tool_calls_receives_descriptions_and_calls_tools_in_text() -> None:
     host = Bench(**tool("double", double, parameters={"type": "object", "properties": {"x": {"type": "integer"}}}))
     first = 'I will compute.\n<tool_call>{"name": "double", "args": {"x": 4}}</tool_call>'
     seen: list[Event] = []
@@ -502,7 +502,7 @@ async def test_a_model_without_tool_calls_is_told_of_the_tools_in_words_and_call
 
 
 @pytest.mark.spec("TAG-4")
-async def test_a_broken_call_in_text_is_answered_with_the_right_form_and_nothing_is_run() -> None:
+async def test_an_invalid_call_in_text_is_answered_with_the_correct_form_and_nothing_is_run() -> None:
     host = Bench(**tool("double", double))
     async with serving(says('<tool_call>{"name": "double", x}</tool_call>'), says("Sorry.")) as model:
         async with talking(model, host, native_tools=False) as talk:

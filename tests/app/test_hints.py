@@ -39,8 +39,8 @@ async def test_without_a_docker_engine_no_tool_that_needs_one_is_listed_or_sugge
         called = await engine.call("execute", {"language": "python", "code": "1"})  # it can still be called by name
         assert called.failure is not None
         assert called.failure.reason == "sandbox_unavailable"
-        assert "No Docker Engine answers" in called.error
-    assert "Tools that need the sandbox are not listed: No Docker Engine answers" in caplog.text
+        assert "No Docker Engine answered" in called.error
+    assert "Tools that need the sandbox are not listed: No Docker Engine answered" in caplog.text
 
 
 class LateSandbox:

@@ -95,7 +95,7 @@ def test_no_tested_request_is_known_to_its_tool(data: Path) -> None:
     assert not {one.text for one in tested} & {text for each in documents for text in each.examples}
 
 
-def test_the_figures_count_what_they_say() -> None:
+def test_the_figures_are_computed_correctly() -> None:
     request = Request("both", frozenset({"a", "b"}), tuned_on=False)
     found = [Found(id_, 0.5) for id_ in ("a", "c", "b")]
     assert recall([(request, found)])["r@1"] == 0.5

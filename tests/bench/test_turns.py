@@ -30,7 +30,7 @@ async def test_an_agent_learns_uses_loses_and_repairs_its_skills_while_its_files
         turns_with(records, "quarantined:customer_total"),
         turns_with(records, "repaired:customer_total"),
     )
-    assert refused == learned == used[:1]  # proposed again and used in the same turn
+    assert refused == learned == used[:1]  # in one turn the skill is refused, proposed again, learned and used
     assert len(quarantined) == len(repaired) == 1
     assert failed[0] >= 12
     assert max(failed) == quarantined[0] == repaired[0]

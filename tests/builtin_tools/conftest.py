@@ -39,7 +39,7 @@ def records(tmp_path: Path) -> Iterator[Records]:
 
 @pytest.fixture
 def ctx(tmp_path: Path, records: Records) -> CallContext:
-    """The context of a call, without a working sandbox, a model or an image client."""
+    """Return the context of a call, without a working sandbox, a model or an image client."""
     clock = SystemClock()
     return CallContext(
         turn=Turn(user="ada", agent="main"),

@@ -37,7 +37,7 @@ LARGE_VALUES = (
     "'a,' * 2000000",
     "['\\x00' * 20] * 30000",
 )
-# About the largest code that a skill may have. Its one test is not enough, so it is refused, but only at the end.
+# About the largest code that a skill may have. One test is not enough for it, so it is refused, but only at the end.
 LONG_CODE = "\n\n".join(
     f"def part_{n}(value: int) -> int:\n    return value + {n} if value % {n + 2} == 0 else -value * {n}"
     for n in range(500)

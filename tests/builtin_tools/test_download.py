@@ -101,12 +101,12 @@ async def test_a_download_returns_body_and_media_type() -> None:
         "2002:7f00:1::",
     ],
 )
-def test_addresses_that_are_not_public(address: str) -> None:
+def test_private_addresses_are_recognised(address: str) -> None:
     assert not is_public(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])
-def test_addresses_that_are_public(address: str) -> None:
+def test_public_addresses_are_recognised(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 MOST_MS = 50.0
-# A machine that is busy enough makes code take more processor time, too. What a tool does itself shows in every probe.
+# On a very busy machine, code also takes more processor time. If a tool itself is slow, it is slow in every probe.
 PROBES = 3
 
 

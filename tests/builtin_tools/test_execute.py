@@ -191,7 +191,7 @@ async def test_a_run_that_prints_nothing_says_so(ctx: CallContext) -> None:
     assert (await run(ctx, "bash", "true")).message == "The run completed and printed nothing."
 
 
-async def test_what_was_dropped_of_a_long_output_is_said(ctx: CallContext) -> None:
+async def test_a_shortened_output_says_how_much_was_dropped(ctx: CallContext) -> None:
     produced = await run(ctx, "python", "print('x' * 3_000_000)")
     assert "bytes were dropped from the middle" in produced.value["stdout"]
 

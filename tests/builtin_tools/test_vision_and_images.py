@@ -191,7 +191,9 @@ async def test_a_busy_provider_is_retryable(ctx: CallContext, status: int) -> No
                 await tool.run(bound, arguments)
             assert caught.value.failure_class is FailureClass.RETRYABLE
             assert caught.value.retry_after == 7
-            assert not caught.value.may_have_started  # so that a drawing call may be repeated as well
+            assert (
+                not caught.value.may_have_started
+            )  # so that the pipeline may repeat even a call that is not idempotent
             assert len(server.seen) == before + 1  # retries are made by the pipeline
 
 

@@ -5,7 +5,7 @@ def vowels(text: str) -> int:
     """Count vowels.
 
     Args:
-        text: any text.
+        text: Any text.
     """
     return sum(letter in "aeiou" for letter in text)
 '''

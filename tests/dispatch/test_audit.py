@@ -1,4 +1,4 @@
-"""Calls on record: all of them soon, those that change something before they run, whatever becomes of the engine."""
+"""All calls are recorded soon, and calls with effects before they run, even if the engine is killed."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ def kept(tmp_path: Path) -> Iterator[Trail]:
 
 
 @pytest.mark.spec("CALL-13", "CALL-10")
-async def test_every_call_becomes_a_row_and_every_executed_one_an_event(tmp_path: Path, kept: Trail) -> None:
+async def test_every_call_becomes_a_row_and_every_executed_call_an_event(tmp_path: Path, kept: Trail) -> None:
     async with open_pipeline(tmp_path, [add, burn], **kept.parts()) as h:
         await h.pipeline.call(ToolCall("add", {"a": 1, "b": 2}, "one"), Turn(user="ada", agent="left"))
         await h.pipeline.call(ToolCall("add", {"a": "x"}, "two"), Turn())
@@ -82,7 +82,7 @@ async def test_every_call_becomes_a_row_and_every_executed_one_an_event(tmp_path
 
 
 @pytest.mark.spec("CALL-10")
-async def test_an_id_that_a_model_uses_again_hides_no_earlier_call(tmp_path: Path, kept: Trail) -> None:
+async def test_a_reused_call_id_does_not_replace_an_earlier_call(tmp_path: Path, kept: Trail) -> None:
     async with open_pipeline(tmp_path, [add, burn], **kept.parts()) as h:
         for name, arguments in (("add", {"a": 1, "b": 2}), ("burn", {}), ("burn", {})):
             await h.pipeline.call(ToolCall(name, arguments, "call_0"), Turn())
@@ -96,9 +96,7 @@ async def test_an_id_that_a_model_uses_again_hides_no_earlier_call(tmp_path: Pat
 
 
 @pytest.mark.spec("CALL-10", "CALL-13")
-async def test_what_no_database_takes_is_written_in_another_form_and_stops_no_other_row(
-    tmp_path: Path, kept: Trail
-) -> None:
+async def test_text_that_databases_reject_is_escaped(tmp_path: Path, kept: Trail) -> None:
     async with open_pipeline(tmp_path, [add], **kept.parts()) as h:
         await h.pipeline.call(ToolCall("add", {"a": "\ud800"}, "one\0"), Turn(user="\udfff"))
         await h.pipeline.call(ToolCall("no\ud800tool", {"\ud800": "\0"}, "\ud800"), Turn())
@@ -115,7 +113,7 @@ async def test_what_no_database_takes_is_written_in_another_form_and_stops_no_ot
 
 
 @pytest.mark.spec("CALL-10")
-async def test_a_row_that_cannot_be_written_at_all_is_left_out_and_the_others_are_not(
+async def test_only_the_row_that_cannot_be_written_is_dropped(
     tmp_path: Path, kept: Trail, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Unwritable:
@@ -131,7 +129,7 @@ async def test_a_row_that_cannot_be_written_at_all_is_left_out_and_the_others_ar
 
 
 @pytest.mark.spec("CALL-10")
-async def test_rows_of_many_calls_are_written_together_without_anybody_asking(tmp_path: Path, kept: Trail) -> None:
+async def test_rows_of_many_calls_are_written_together_automatically(tmp_path: Path, kept: Trail) -> None:
     async with open_pipeline(tmp_path, [add], **kept.parts()) as h:
         for n in range(200):
             await h.call("add", a=n, b=n)
@@ -143,7 +141,7 @@ async def test_rows_of_many_calls_are_written_together_without_anybody_asking(tm
 
 
 @pytest.mark.spec("CALL-10")
-async def test_what_cannot_be_written_is_kept_and_tried_again(tmp_path: Path, kept: Trail) -> None:
+async def test_rows_that_cannot_be_written_are_kept_and_retried(tmp_path: Path, kept: Trail) -> None:
     kept.records.close()
     broken = CallJournal(Records.open(f"sqlite:///{tmp_path}/other.db"))
     with sqlite3.connect(tmp_path / "other.db") as database:
@@ -160,7 +158,7 @@ async def test_what_cannot_be_written_is_kept_and_tried_again(tmp_path: Path, ke
 
 
 @pytest.mark.spec("CALL-10")
-async def test_a_destructive_call_that_cannot_be_put_on_record_does_not_run(tmp_path: Path, kept: Trail) -> None:
+async def test_a_destructive_call_that_cannot_be_recorded_does_not_run(tmp_path: Path, kept: Trail) -> None:
     with sqlite3.connect(tmp_path / "records.db") as database:
         database.execute("DROP TABLE call_log")
     async with open_pipeline(tmp_path, [burn, add], guards=(kept.trail,)) as h:
@@ -191,7 +189,7 @@ asyncio.run(main())
 
 @pytest.mark.slow
 @pytest.mark.spec("CALL-10")
-def test_of_a_destructive_call_something_is_left_when_its_engine_is_killed(tmp_path: Path) -> None:
+def test_a_destructive_call_is_on_record_even_if_its_engine_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as victim:
         assert victim.stdout is not None
@@ -211,7 +209,7 @@ def test_of_a_destructive_call_something_is_left_when_its_engine_is_killed(tmp_p
 
 
 @pytest.mark.spec("CALL-13")
-async def test_closing_an_engine_writes_what_is_waiting(tmp_path: Path) -> None:
+async def test_closing_an_engine_writes_all_waiting_rows(tmp_path: Path) -> None:
     sources = [StaticSource("mine", [add])]
     async with Engine.open(tmp_path, sources=sources, packs=False, environ={}) as engine:
         await engine.call("add", {"a": 1, "b": 2}, call_id="last")

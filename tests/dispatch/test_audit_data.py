@@ -1,4 +1,4 @@
-"""What tools add to the audit of their calls: kept on success and failure, small, and nothing but JSON."""
+"""Data that tools add to the audit of their calls is kept on success and failure, and limited to small JSON."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def count_in_a_thread(ctx: CallContext, rows: int) -> int:
     return rows
 
 
-async def test_what_a_tool_adds_is_on_the_audit_of_a_success_and_of_a_failure(tmp_path):
+async def test_data_added_by_a_tool_is_in_the_audit_of_successes_and_failures(tmp_path):
     async with open_pipeline(tmp_path, [count, count_in_a_thread]) as h:
         done = await h.call("count", rows=3)
         assert done.audit.data == {"rows": 3, "query": {"table": "t", "limits": [1, 2.5, None, True]}}
@@ -55,7 +55,7 @@ async def test_what_a_tool_adds_is_on_the_audit_of_a_success_and_of_a_failure(tm
         assert (await h.call("count", rows="x")).audit.data == {}  # it never ran
 
 
-async def test_it_is_in_the_event_of_the_call(tmp_path):
+async def test_audit_data_is_in_the_event_of_the_call(tmp_path):
     async with Engine.open(tmp_path, sources=[StaticSource("mine", [count])], packs=False, environ={}) as engine:
         await engine.call("count", {"rows": 3})
         await engine.audit()
@@ -63,14 +63,14 @@ async def test_it_is_in_the_event_of_the_call(tmp_path):
     assert [each["data"]["rows"] for each in payloads] == [3]
 
 
-async def test_it_is_kept_with_the_call_that_is_on_record(tmp_path):
+async def test_audit_data_is_stored_with_the_recorded_call(tmp_path):
     async with Engine.open(tmp_path, sources=[StaticSource("mine", [count])], packs=False, environ={}) as engine:
         await engine.call("count", {"rows": 3})
         await engine.call("count", {"rows": "x"})
         assert [each["data"].get("rows") for each in await engine.audit()] == [None, 3]
 
 
-def test_a_record_of_an_earlier_release_is_read_and_then_keeps_it_too(tmp_path):
+def test_a_journal_of_an_earlier_release_can_store_audit_data_after_the_upgrade(tmp_path):
     url = f"sqlite:///{tmp_path}/records.db"
     row = row_of_start(GuardRequest(ToolCall("count", {}), "first", "2026-01-01T00:00:00Z", count.spec, Turn()), "LOW")
     with closing(Records.open(url)) as records:
@@ -84,7 +84,7 @@ def test_a_record_of_an_earlier_release_is_read_and_then_keeps_it_too(tmp_path):
         assert [each["data"] for each in log.audit.recent()] == [{"rows": 3}, {}]
 
 
-async def test_knackbox_audit_shows_it_escaped_and_cut_and_whole_as_json(tmp_path, capfd):
+async def test_knackbox_audit_shows_audit_data_escaped_and_truncated_and_complete_as_json(tmp_path, capfd):
     @tool()
     async def note(ctx: CallContext) -> None:
         """Note something long and unfit for a terminal."""
@@ -118,7 +118,7 @@ ANYTHING = some.recursive(
 
 @pytest.mark.slow
 @given(data=some.dictionaries(some.text(), ANYTHING, max_size=5))
-def test_whatever_is_added_it_stays_small_json(data: dict[str, Any]) -> None:
+def test_any_audit_data_is_reduced_to_small_json(data: dict[str, Any]) -> None:
     assert len(json.dumps(bounded(data), allow_nan=False)) < 20 * MOST_CHARACTERS
 
 
@@ -132,13 +132,13 @@ def test_whatever_is_added_it_stays_small_json(data: dict[str, Any]) -> None:
         {"big": 10**10_000},
     ],
 )
-def test_what_is_too_much_is_cut_and_that_is_said(data: dict[str, Any]) -> None:
+def test_excess_audit_data_is_dropped_and_marked_as_truncated(data: dict[str, Any]) -> None:
     kept = bounded(data)
     assert len(json.dumps(kept)) < 2 * MOST_CHARACTERS
     assert kept.get("truncated") is True or data.keys() <= {"half", "big"}
 
 
-def test_a_value_within_itself_and_one_that_cannot_be_shown_are_no_failure() -> None:
+def test_recursive_and_unprintable_audit_data_do_not_fail_the_call() -> None:
     looped: dict[str, Any] = {"a": 1}
     looped["self"] = looped
     assert bounded(looped)["truncated"] is True

@@ -1,4 +1,4 @@
-"""One call: exactly one result, whatever the tool does."""
+"""A call returns exactly one result, whatever the tool does."""
 
 import asyncio
 import sys
@@ -43,7 +43,7 @@ async def whoami(ctx: CallContext) -> Produced:
 
 
 @pytest.mark.spec("CALL-1")
-async def test_a_call_gives_a_result_with_output_message_and_side_effects(tmp_path):
+async def test_a_call_returns_a_result_with_output_message_and_side_effects(tmp_path):
     async with open_pipeline(tmp_path, [add, whoami]) as h:
         result = await h.call("add", a=2)
         assert (result.success, result.output, result.message, result.error) == (True, 3, "3", "")
@@ -71,7 +71,7 @@ async def test_a_call_gives_a_result_with_output_message_and_side_effects(tmp_pa
 )
 @pytest.mark.parametrize("blocking", [False, True], ids=["async", "sync"])
 @pytest.mark.spec("CALL-1")
-async def test_whatever_a_tool_raises_becomes_a_result(tmp_path, error, failure_class, blocking):
+async def test_every_exception_of_a_tool_becomes_a_result(tmp_path, error, failure_class, blocking):
     async def fail() -> None:
         """Fail."""
         raise error
@@ -90,7 +90,7 @@ async def test_whatever_a_tool_raises_becomes_a_result(tmp_path, error, failure_
 
 
 @pytest.mark.spec("CALL-1")
-async def test_a_fault_of_the_engine_itself_still_gives_a_result(tmp_path, caplog):
+async def test_an_internal_error_of_the_engine_becomes_a_result(tmp_path, caplog):
     def broken_binder(*_):
         raise ZeroDivisionError("bind")
 
@@ -109,7 +109,7 @@ async def test_a_fault_of_the_engine_itself_still_gives_a_result(tmp_path, caplo
 
 
 @pytest.mark.spec("CALL-1")
-async def test_an_observer_that_fails_changes_nothing(tmp_path, caplog):
+async def test_a_failing_observer_does_not_affect_the_result(tmp_path, caplog):
     def broken(call, result):
         raise ZeroDivisionError("observer")
 
@@ -121,7 +121,7 @@ async def test_an_observer_that_fails_changes_nothing(tmp_path, caplog):
 
 
 @pytest.mark.spec("CALL-4")
-async def test_an_unknown_tool_is_a_result_that_names_the_three_nearest(tmp_path):
+async def test_a_call_of_an_unknown_tool_suggests_the_three_most_similar_names(tmp_path):
     async def named(name):
         async def nothing() -> None:
             """Nothing."""
@@ -141,7 +141,7 @@ async def test_an_unknown_tool_is_a_result_that_names_the_three_nearest(tmp_path
 
 
 @pytest.mark.spec("ACCESS-1", "DISC-1")
-async def test_who_may_not_call_a_tool_hears_nothing_of_its_arguments(tmp_path):
+async def test_a_denied_caller_learns_nothing_about_the_arguments(tmp_path):
     @tool(required_permission="admin")
     async def open_vault(combination: str) -> None:
         """Open."""
@@ -155,7 +155,7 @@ async def test_who_may_not_call_a_tool_hears_nothing_of_its_arguments(tmp_path):
 
 
 @pytest.mark.spec("ACCESS-2", "MOD-2")
-async def test_a_module_that_is_not_the_personas_is_not_even_asked_for_a_tool(tmp_path):
+async def test_a_module_outside_the_persona_is_not_contacted(tmp_path):
     class Elsewhere:
         name = "elsewhere"
         asked: ClassVar[list[str]] = []
@@ -175,7 +175,7 @@ async def test_a_module_that_is_not_the_personas_is_not_even_asked_for_a_tool(tm
 
 
 @pytest.mark.spec("CALL-12")
-async def test_the_name_of_an_unknown_argument_is_cut(tmp_path):
+async def test_the_name_of_an_unknown_argument_is_truncated(tmp_path):
     @tool()
     async def look(path: str) -> None:
         """Look."""
@@ -186,7 +186,7 @@ async def test_the_name_of_an_unknown_argument_is_cut(tmp_path):
 
 
 @pytest.mark.spec("CALL-4", "ACCESS-1")
-async def test_a_wrong_name_tells_nobody_of_tools_that_are_not_theirs(tmp_path):
+async def test_suggestions_for_a_wrong_name_contain_only_callable_tools(tmp_path):
     @tool(required_permission="admin")
     async def erase_everything() -> None:
         """Erase."""
@@ -202,7 +202,7 @@ async def test_a_wrong_name_tells_nobody_of_tools_that_are_not_theirs(tmp_path):
 
 
 @pytest.mark.spec("CALL-5")
-async def test_the_engine_stamps_time_tool_attempts_and_end(tmp_path):
+async def test_the_engine_sets_time_tool_attempts_and_end_in_the_audit(tmp_path):
     clock = ManualClock()
 
     @tool(aliases=("slow",))
@@ -222,7 +222,7 @@ async def test_the_engine_stamps_time_tool_attempts_and_end(tmp_path):
 
 
 @pytest.mark.spec("CALL-5")
-async def test_ids_given_by_the_caller_are_kept_and_one_in_flight_is_not_shared(tmp_path):
+async def test_ids_given_by_the_caller_are_kept_unless_they_are_in_flight(tmp_path):
     gate = asyncio.Event()
 
     @tool()
@@ -240,7 +240,7 @@ async def test_ids_given_by_the_caller_are_kept_and_one_in_flight_is_not_shared(
 
 
 @pytest.mark.spec("CALL-2")
-async def test_bound_tools_are_callables_by_name_that_go_through_the_pipeline(tmp_path):
+async def test_bound_tools_are_callables_that_use_the_pipeline(tmp_path):
     async with open_pipeline(tmp_path, [add, whoami]) as h:
         bound = bind_tools([add, whoami], h.pipeline, Turn(user="bob"))
         assert sorted(bound) == ["add", "whoami"]
@@ -288,7 +288,7 @@ async def test_values_without_a_json_form_are_still_a_success(tmp_path):
 
 
 @pytest.mark.spec("FAIL-5")
-async def test_an_unexpected_error_gives_a_brief_notice_and_a_row_for_people(tmp_path):
+async def test_an_unexpected_error_gives_a_short_message_and_is_logged_for_the_operator(tmp_path):
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
     journal = CallJournal(records)
     trail = AuditTrail(journal, EventLog(records, SystemClock()))
@@ -322,7 +322,7 @@ async def test_a_recorder_that_fails_does_not_break_the_call(tmp_path, caplog):
     async with open_pipeline(tmp_path, [add], recorder=Broken()) as h:
         result = await h.call("nope")
         assert result.failure.reason == "unknown_tool"
-        assert "could not be put on record" in caplog.text
+        assert "could not be recorded" in caplog.text
         assert (await h.call("add", a=1)).success
 
 
@@ -343,7 +343,7 @@ async def test_a_source_that_fails_while_looking_up_is_a_failed_call(tmp_path):
         assert (await h.call("add", a=1)).success
 
 
-async def test_a_closed_pipeline_refuses_and_says_so(tmp_path):
+async def test_a_closed_pipeline_refuses_calls(tmp_path):
     async with open_pipeline(tmp_path, [add]) as h:
         pass
     result = await h.call("add", a=1)
@@ -351,7 +351,7 @@ async def test_a_closed_pipeline_refuses_and_says_so(tmp_path):
 
 
 @pytest.mark.spec("CALL-1")
-async def test_a_tool_that_calls_exit_does_not_end_the_program(tmp_path):
+async def test_a_tool_that_calls_exit_does_not_end_the_process(tmp_path):
     @tool()
     def leave() -> None:
         """Leave."""

@@ -1,4 +1,4 @@
-"""The output cap: head, tail, what was dropped, and where the whole is."""
+"""The output cap: a long text is shortened to head and tail, with a notice of where the full text is."""
 
 import re
 
@@ -26,7 +26,7 @@ async def shout(text: str) -> str:
 
 
 @pytest.mark.spec("CALL-8")
-async def test_a_long_message_keeps_head_and_tail_and_the_whole_is_in_the_workspace(tmp_path):
+async def test_a_long_message_is_shortened_to_head_and_tail_and_written_to_the_workspace(tmp_path):
     text = "HEAD" + "é" * 20_000 + "TAIL"
     async with open_pipeline(tmp_path, [say]) as h:
         result = await h.pipeline.call(ToolCall("say", {"text": text}, "call_1"), TURN)
@@ -43,7 +43,7 @@ async def test_a_long_message_keeps_head_and_tail_and_the_whole_is_in_the_worksp
 
 
 @pytest.mark.spec("CALL-8")
-async def test_a_long_error_is_cut_too(tmp_path):
+async def test_a_long_error_is_shortened_too(tmp_path):
     async with open_pipeline(tmp_path, [shout]) as h:
         result = await h.call("shout", text="x" * 50_000)
     assert not result.success
@@ -52,7 +52,7 @@ async def test_a_long_error_is_cut_too(tmp_path):
 
 
 @pytest.mark.spec("CALL-8")
-async def test_a_text_within_the_cap_is_untouched_and_nothing_is_written(tmp_path):
+async def test_a_text_within_the_cap_is_unchanged_and_nothing_is_written(tmp_path):
     async with open_pipeline(tmp_path, [say]) as h:
         for text in ("x" * DEFAULT_CAP, "é" * (DEFAULT_CAP // 2)):
             assert (await h.call("say", text=text)).message == text
@@ -60,7 +60,7 @@ async def test_a_text_within_the_cap_is_untouched_and_nothing_is_written(tmp_pat
 
 
 @pytest.mark.spec("CALL-8")
-async def test_an_id_from_outside_names_a_file_in_the_folder_and_never_replaces_an_earlier_one(tmp_path):
+async def test_a_call_id_cannot_lead_out_of_the_output_folder_or_replace_an_earlier_file(tmp_path):
     async with open_pipeline(tmp_path, [say]) as h:
         for letter in "ab":
             result = await h.pipeline.call(ToolCall("say", {"text": letter * 20_000}, "../../x y"), TURN)
@@ -73,7 +73,7 @@ async def test_an_id_from_outside_names_a_file_in_the_folder_and_never_replaces_
 
 
 @pytest.mark.spec("CALL-8")
-async def test_when_the_whole_cannot_be_kept_the_message_says_so(tmp_path):
+async def test_if_the_full_text_cannot_be_written_the_message_says_so(tmp_path):
     (tmp_path / ".knackbox").write_text("in the way")
     async with open_pipeline(tmp_path, [say]) as h:
         result = await h.call("say", text="x" * 20_000)
@@ -85,7 +85,7 @@ async def test_when_the_whole_cannot_be_kept_the_message_says_so(tmp_path):
 @pytest.mark.spec("CALL-8")
 @given(st.text(min_size=300, max_size=3000))
 @settings(max_examples=60, deadline=None)
-def test_cutting_never_breaks_a_character_and_accounts_for_every_byte(tmp_path_factory, text):
+def test_shortening_never_splits_a_character_and_counts_every_byte(tmp_path_factory, text):
     class Folder:
         root = tmp_path_factory.getbasetemp() / "none"
 
@@ -103,6 +103,6 @@ def test_cutting_never_breaks_a_character_and_accounts_for_every_byte(tmp_path_f
         assert len(head.encode()) + dropped + len(tail.encode()) == len(data)
 
 
-def test_a_cap_too_small_for_anything_is_refused():
+def test_a_cap_that_is_too_small_is_rejected():
     with pytest.raises(ValueError, match="leaves no room"):
         OutputCap(10)

@@ -1,4 +1,4 @@
-"""What keeps calls from running: a service that is down, repeats nobody can pay for, the same mistake again."""
+"""Guards refuse calls of unavailable services, retries beyond the budget, and repeated mistakes."""
 
 import asyncio
 import errno
@@ -28,7 +28,7 @@ READS = Annotations(read_only=True)
 
 
 class Service:
-    """Something on the network that is up or down."""
+    """A service that is up or down."""
 
     def __init__(self) -> None:
         self.up = False
@@ -58,7 +58,7 @@ def reason(result: Any) -> str:
     return str(result.failure.reason)
 
 
-async def test_a_tool_whose_service_is_down_is_left_alone_then_tried_with_one_call(tmp_path: Path) -> None:
+async def test_a_tool_whose_service_is_down_is_blocked_and_then_tried_with_one_call(tmp_path: Path) -> None:
     clock, service, other = ManualClock(), Service(), Service()
     other.up = True
     tools = [asking(service), asking(other, "other")]
@@ -84,7 +84,7 @@ async def test_a_tool_whose_service_is_down_is_left_alone_then_tried_with_one_ca
         assert (await h.call("ask")).success
 
 
-async def test_a_probe_that_fails_gives_the_tool_another_rest(tmp_path: Path) -> None:
+async def test_a_failed_trial_call_blocks_the_tool_again(tmp_path: Path) -> None:
     clock, service = ManualClock(), Service()
     async with open_pipeline(tmp_path, [asking(service)], clock=clock, guards=(Breakers(clock),)) as h:
         for n in range(OPENS_AFTER):
@@ -95,7 +95,7 @@ async def test_a_probe_that_fails_gives_the_tool_another_rest(tmp_path: Path) ->
         assert service.asked == OPENS_AFTER + 1
 
 
-async def test_a_probe_that_is_cancelled_decides_nothing(tmp_path: Path) -> None:
+async def test_a_cancelled_trial_call_is_inconclusive(tmp_path: Path) -> None:
     clock, service = ManualClock(), Service()
     async with open_pipeline(tmp_path, [asking(service)], clock=clock, guards=(Breakers(clock),)) as h:
         for n in range(OPENS_AFTER):
@@ -122,7 +122,7 @@ async def test_mistakes_of_the_caller_do_not_open_the_breaker(tmp_path: Path) ->
             assert reason(await h.call("fail", n=n)) == "invalid_value"
 
 
-async def test_repeats_are_paid_for_and_a_dead_service_is_not_hammered(tmp_path: Path) -> None:
+async def test_retries_use_up_a_budget_so_that_a_dead_service_is_not_flooded(tmp_path: Path) -> None:
     clock, service, budget = ManualClock(), Service(), RetryBudget()
     retrier = Retrier(sleep=clock.sleep, budget=budget)
     async with open_pipeline(
@@ -141,7 +141,7 @@ async def test_repeats_are_paid_for_and_a_dead_service_is_not_hammered(tmp_path:
         assert budget.tokens == COST
 
 
-def test_a_repeat_after_a_timeout_costs_more_and_nothing_is_taken_that_is_not_there() -> None:
+def test_a_retry_after_a_timeout_costs_more_and_the_budget_never_becomes_negative() -> None:
     budget = RetryBudget(capacity=TIMEOUT_COST + COST - 1)
     assert budget.take(Failure(FailureClass.RETRYABLE, "timeout"))
     assert not budget.take(Failure(FailureClass.RETRYABLE, "unreachable"))
@@ -166,7 +166,7 @@ async def write(path: str) -> str:
     return path
 
 
-async def test_the_call_that_failed_twice_is_refused_the_third_time_with_a_nudge(tmp_path: Path) -> None:
+async def test_a_call_that_failed_twice_is_refused_with_advice(tmp_path: Path) -> None:
     look, asked = failing()
     clock = ManualClock()
     async with open_pipeline(tmp_path, [look, write], clock=clock, guards=(Repeats(clock),)) as h:
@@ -179,7 +179,7 @@ async def test_the_call_that_failed_twice_is_refused_the_third_time_with_a_nudge
         assert reason(await h.call("look", path="b")) == "invalid_value"
 
 
-async def test_after_something_was_changed_the_same_call_makes_sense_again(tmp_path: Path) -> None:
+async def test_after_a_successful_change_the_same_call_is_admitted_again(tmp_path: Path) -> None:
     look, asked = failing()
     clock = ManualClock()
     async with open_pipeline(tmp_path, [look, write], clock=clock, guards=(Repeats(clock),)) as h:
@@ -190,7 +190,7 @@ async def test_after_something_was_changed_the_same_call_makes_sense_again(tmp_p
         assert len(asked) == 3
 
 
-async def test_failures_are_forgotten_with_time_and_kept_apart_by_agent(tmp_path: Path) -> None:
+async def test_counted_failures_expire_and_are_separate_for_each_agent(tmp_path: Path) -> None:
     look, _ = failing()
     clock = ManualClock()
     async with open_pipeline(tmp_path, [look], clock=clock, guards=(Repeats(clock),)) as h:
@@ -206,7 +206,7 @@ async def as_agent(h: PipelineFixture, agent: str, name: str, **arguments: Any) 
     return await h.pipeline.call(ToolCall(name, arguments), Turn(agent=agent))
 
 
-async def test_an_outage_is_no_reason_to_refuse_the_same_call(tmp_path: Path) -> None:
+async def test_transient_failures_do_not_cause_a_call_to_be_refused(tmp_path: Path) -> None:
     clock, service = ManualClock(), Service()
     async with open_pipeline(
         tmp_path, [asking(service, annotations=READS)], clock=clock, guards=(Repeats(clock),)
@@ -228,7 +228,7 @@ async def test_an_outage_is_no_reason_to_refuse_the_same_call(tmp_path: Path) ->
     ],
     ids=["killed", "box", "no box", "descriptors", "disk", "service"],
 )
-async def test_once_a_shortage_of_the_engine_is_over_the_same_call_runs_again(
+async def test_failures_caused_by_the_engine_do_not_cause_a_call_to_be_refused(
     tmp_path: Path, shortage: Callable[[], Exception]
 ) -> None:
     short = [True]
@@ -248,7 +248,7 @@ async def test_once_a_shortage_of_the_engine_is_over_the_same_call_runs_again(
         assert (await h.call("compute")).output == 42
 
 
-async def test_a_guard_may_wait_and_only_guards_that_were_asked_hear_of_the_end(tmp_path: Path) -> None:
+async def test_a_guard_may_wait_and_only_guards_that_admitted_a_call_are_notified_of_its_end(tmp_path: Path) -> None:
     heard: list[tuple[str, str, bool]] = []
 
     class Asking(Guard):

@@ -1,4 +1,4 @@
-"""A call with a key happens once, however often, by whom and in how many processes it is asked for."""
+"""A call with an idempotency key happens once, even if it is requested repeatedly or by several processes."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Desk:
-    """One engine's keyed calls on a folder."""
+    """The keyed calls of one engine on a folder."""
 
     def __init__(self, folder: Path, clock: Any = None) -> None:
         self.records = Records.open(f"sqlite:///{folder}/records.db")
@@ -53,7 +53,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 class Bank:
-    """Something that must not be told twice."""
+    """A service that must not receive a request twice."""
 
     def __init__(self) -> None:
         self.paid: list[int] = []
@@ -76,7 +76,7 @@ class Bank:
         return pay
 
 
-async def test_the_same_key_again_gives_the_first_result_and_runs_nothing(tmp_path: Path, desk: Desk) -> None:
+async def test_a_second_call_with_the_same_key_returns_the_first_result(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         first = await h.call("pay", order="a", amount=5)
@@ -88,7 +88,7 @@ async def test_the_same_key_again_gives_the_first_result_and_runs_nothing(tmp_pa
     assert other.output["amount"] == 9
 
 
-async def test_of_many_at_once_one_runs_and_all_get_its_result(tmp_path: Path, desk: Desk) -> None:
+async def test_of_concurrent_calls_with_one_key_one_runs_and_all_get_its_result(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     bank.wait = asyncio.Event()
     async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
@@ -119,7 +119,7 @@ async def test_two_engines_on_one_home_share_keys(tmp_path: Path, desk: Desk) ->
     second.close()
 
 
-async def test_keys_are_apart_by_user_tool_and_version(tmp_path: Path, desk: Desk) -> None:
+async def test_keys_are_separate_for_each_user_tool_and_version(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     for options in ({}, {"version": "2"}, {"name": "other"}):
         async with open_pipeline(tmp_path, [bank.tool(**options)], keyed=desk.keyed) as h:
@@ -129,7 +129,7 @@ async def test_keys_are_apart_by_user_tool_and_version(tmp_path: Path, desk: Des
     assert len(bank.paid) == 6
 
 
-def test_a_key_is_made_of_fields_or_of_their_digests_and_of_nothing_else() -> None:
+def test_a_key_depends_only_on_the_key_fields_or_their_digests() -> None:
     def key(fields: tuple[str, ...], **arguments: Any) -> Key:
         spec = ToolSpec("t", "Does.", idempotency_key_fields=fields)
         return key_of(GuardRequest(ToolCall("t", arguments), "id", "now", spec, TURN))
@@ -141,9 +141,7 @@ def test_a_key_is_made_of_fields_or_of_their_digests_and_of_nothing_else() -> No
     assert key(("sha256(a)",), a="1") != key(("sha256(a)",), a=1)
 
 
-async def test_a_failure_that_may_have_happened_is_kept_and_one_that_cannot_have_is_not(
-    tmp_path: Path, desk: Desk
-) -> None:
+async def test_a_failure_keeps_the_key_only_if_the_call_may_have_started(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         bank.fail = ToolFailure("nothing was sent", may_have_started=False)
@@ -157,7 +155,7 @@ async def test_a_failure_that_may_have_happened_is_kept_and_one_that_cannot_have
     assert "half way" in again.text
 
 
-async def test_invalid_arguments_take_no_key(tmp_path: Path, desk: Desk) -> None:
+async def test_a_call_with_invalid_arguments_does_not_claim_the_key(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         assert not (await h.call("pay", order="a", amount="much")).success
@@ -165,7 +163,7 @@ async def test_invalid_arguments_take_no_key(tmp_path: Path, desk: Desk) -> None
 
 
 @pytest.mark.parametrize("how", ["by its id", "with its waiter"])
-async def test_a_call_that_was_cancelled_half_way_is_never_run_again_by_itself(
+async def test_a_call_cancelled_while_running_is_never_repeated_automatically(
     tmp_path: Path, desk: Desk, how: str
 ) -> None:
     bank = Bank()
@@ -187,7 +185,7 @@ async def test_a_call_that_was_cancelled_half_way_is_never_run_again_by_itself(
     assert len(bank.paid) == 1
 
 
-async def test_who_stops_waiting_for_another_s_call_leaves_it_alone(tmp_path: Path, desk: Desk) -> None:
+async def test_cancelling_a_waiting_call_does_not_affect_the_first_call(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     bank.wait = asyncio.Event()
     async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
@@ -203,7 +201,7 @@ async def test_who_stops_waiting_for_another_s_call_leaves_it_alone(tmp_path: Pa
     assert len(bank.paid) == 1
 
 
-async def test_who_goes_away_before_its_call_began_leaves_the_key_free(tmp_path: Path, desk: Desk) -> None:
+async def test_a_call_cancelled_before_it_starts_releases_the_key(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         for steps in range(12):
@@ -219,7 +217,7 @@ async def test_who_goes_away_before_its_call_began_leaves_the_key_free(tmp_path:
     assert result.success or result.failure.reason == "may_have_happened"  # type: ignore[union-attr]
 
 
-def test_a_key_is_free_again_after_a_day(tmp_path: Path) -> None:
+def test_a_key_expires_after_a_day(tmp_path: Path) -> None:
     clock = ManualClock()
     desk = Desk(tmp_path, clock)
     key = Key("ada", "pay", "1", "x")
@@ -253,7 +251,7 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
-async def test_a_call_whose_engine_was_killed_answers_that_it_may_have_happened(tmp_path: Path) -> None:
+async def test_after_its_engine_was_killed_a_keyed_call_is_reported_as_possibly_done(tmp_path: Path) -> None:
     bank = Bank()
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as victim:

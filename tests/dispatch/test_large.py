@@ -1,4 +1,4 @@
-"""Large results: converted in a thread, and left out past a bound."""
+"""Large results are converted in a thread, and omitted above a limit."""
 
 import threading
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.dispatch.pipeline_fixture import open_pipeline
 pytestmark = pytest.mark.spec("CALL-14")
 
 
-async def test_a_result_too_large_to_be_passed_on_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+async def test_a_result_above_the_limit_is_omitted_and_reported(tmp_path: Path) -> None:
     @tool()
     async def huge() -> list[int]:
         """Return too much."""
@@ -27,7 +27,7 @@ async def test_a_result_too_large_to_be_passed_on_is_left_out_and_said_to_be(tmp
 
 
 @pytest.mark.parametrize(("items", "in_the_loop"), [(1, True), (LARGE_NODES + 1, False)])
-async def test_a_large_result_is_converted_outside_of_the_event_loop(
+async def test_a_large_result_is_converted_outside_the_event_loop(
     tmp_path: Path, items: int, *, in_the_loop: bool
 ) -> None:
     threads = set[int]()
@@ -52,7 +52,7 @@ async def test_a_large_result_is_converted_outside_of_the_event_loop(
 @given(
     st.recursive(st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 )
-def test_what_is_counted_is_every_element_and_every_character(value: object) -> None:
+def test_the_size_of_a_result_counts_every_element_and_character(value: object) -> None:
     def nodes(each: object) -> int:
         if isinstance(each, dict):
             return len(each) + sum(map(nodes, each.values()))

@@ -1,4 +1,4 @@
-"""An outcome of the box as a failure the model can learn from."""
+"""A failed outcome of a box becomes a failure that tells the model what to correct."""
 
 import pytest
 
@@ -15,7 +15,7 @@ FAILED = Outcome(
 
 
 @pytest.mark.spec("FAIL-4")
-def test_the_model_gets_traceback_exit_code_and_the_tail_of_stderr():
+def test_the_failure_contains_traceback_exit_code_and_the_end_of_stderr():
     failure = failure_of(FAILED)
     text = str(failure)
     assert text.startswith("The code failed (exit code 1).\nTraceback")
@@ -28,7 +28,7 @@ def test_the_model_gets_traceback_exit_code_and_the_tail_of_stderr():
 
 @pytest.mark.spec("FAIL-4")
 @pytest.mark.parametrize("end", [each for each in End if each is not End.OK])
-def test_every_end_has_its_own_words_and_reaches_the_audit(end):
+def test_every_end_has_its_own_explanation_and_is_in_the_audit(end):
     failure = failure_of(Outcome(end, signal=9), "The skill")
     assert str(failure).startswith("The skill ")
     assert "(signal 9)" in str(failure)
@@ -38,7 +38,7 @@ def test_every_end_has_its_own_words_and_reaches_the_audit(end):
 
 
 @pytest.mark.spec("FAIL-4")
-def test_everything_shown_is_bounded_and_keeps_the_end():
+def test_each_part_of_the_text_is_limited_and_keeps_its_end():
     noise = b"".join(b"line %d\n" % n for n in range(100_000))
     error = CodeError("E" * 10_000, "m" * 100_000, "frame\n" * 50_000)
     text = str(failure_of(Outcome(End.ERROR, stderr=noise, stderr_dropped=7, error=error)))
@@ -48,7 +48,7 @@ def test_everything_shown_is_bounded_and_keeps_the_end():
 
 
 @pytest.mark.spec("FAIL-4")
-def test_a_traceback_that_stderr_holds_too_is_shown_once_and_bytes_need_not_be_text():
+def test_a_traceback_repeated_on_stderr_is_shown_once_and_invalid_utf_8_is_accepted():
     traceback = f"{TRACEBACK}\nZeroDivisionError: division"
     outcome = Outcome(
         End.ERROR, exit_code=1, stderr=traceback.encode(), error=CodeError("ZeroDivisionError", "division", traceback)
@@ -58,11 +58,11 @@ def test_a_traceback_that_stderr_holds_too_is_shown_once_and_bytes_need_not_be_t
     assert "It printed nothing." in str(failure_of(Outcome(End.KILLED)))
 
 
-def test_limits_that_were_survived_are_mentioned():
+def test_limits_that_were_hit_without_ending_the_run_are_mentioned():
     assert "Limits hit: memory." in str(failure_of(Outcome(End.ERROR, usage=Usage(limits_hit=("memory",)))))
 
 
-def test_an_outcome_that_is_ok_passes_through():
+def test_a_successful_outcome_is_returned_unchanged():
     outcome = Outcome(End.OK, value=3)
     assert raise_unless_ok(outcome) is outcome
     with pytest.raises(ValueError, match="is ok"):

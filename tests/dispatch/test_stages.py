@@ -1,4 +1,4 @@
-"""Calls of one turn: those that may run side by side share a stage, and nothing changes its place in the order."""
+"""Calls of a turn that may run concurrently share a stage, and the order of calls is kept."""
 
 import pytest
 from hypothesis import given
@@ -21,16 +21,16 @@ def of(*names: str) -> list[list[str]]:
     return [[calls[index].name for index in stage] for stage in stages(calls, SPECS)]
 
 
-def test_neighbours_that_read_or_are_idempotent_share_a_stage_and_others_stand_alone() -> None:
+def test_adjacent_read_only_or_idempotent_calls_share_a_stage_and_others_do_not() -> None:
     assert of("reads", "sets", "sends", "sends", "reads") == [["reads", "sets"], ["sends"], ["sends"], ["reads"]]
 
 
-def test_a_tool_nobody_knows_stands_alone() -> None:
+def test_a_call_of_an_unknown_tool_has_its_own_stage() -> None:
     assert of("reads", "made_up", "reads") == [["reads"], ["made_up"], ["reads"]]
 
 
 @given(names=some.lists(some.sampled_from([*SPECS, "made_up"]), max_size=40))
-def test_every_call_is_in_exactly_one_stage_in_the_order_asked(names: list[str]) -> None:
+def test_every_call_is_in_exactly_one_stage_in_the_original_order(names: list[str]) -> None:
     made = of(*names)
     assert [name for stage in made for name in stage] == names
     assert all(len(stage) <= MOST_AT_ONCE for stage in made)

@@ -1,4 +1,4 @@
-"""A call that is followed: its events in order, its result last, and never a tool that waits for its follower."""
+"""A streamed call yields its events in order and its result last, and never waits for a slow reader."""
 
 import asyncio
 import threading
@@ -53,7 +53,7 @@ def counts_in_a_thread(ctx: CallContext, to: int) -> int:
 
 @tool()
 async def counts_in_its_own_thread(ctx: CallContext, to: int) -> int:
-    """Count in a thread that the engine knows nothing of.
+    """Count in a thread that the engine does not know.
 
     Args:
         to: how far.
@@ -70,7 +70,7 @@ async def counts_in_its_own_thread(ctx: CallContext, to: int) -> int:
 
 
 class Waits:
-    """A tool that waits until it is cancelled, and says so."""
+    """A tool that waits until it is cancelled, and records the cancellation."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
@@ -105,7 +105,7 @@ async def followed(engine: Engine, name: str, **arguments: object) -> list[CallE
         return [event async for event in engine.stream(name, arguments)]
 
 
-async def test_progress_comes_in_order_and_the_result_last(tmp_path: Path) -> None:
+async def test_progress_is_streamed_in_order_and_the_result_last(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         *events, result = await followed(engine, "counts", to=4)
         assert events == [Progress(f"at {number}", number / 4) for number in range(4)]
@@ -118,7 +118,7 @@ async def test_progress_comes_in_order_and_the_result_last(tmp_path: Path) -> No
             assert result.success
 
 
-async def test_a_failure_a_refusal_and_an_unknown_name_are_results_too(tmp_path: Path) -> None:
+async def test_failures_refusals_and_unknown_names_are_streamed_as_results(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         first, result = await followed(engine, "fails")
         assert first == Progress("half", 0.5)
@@ -131,7 +131,7 @@ async def test_a_failure_a_refusal_and_an_unknown_name_are_results_too(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["counts", "counts_in_a_thread"])
-async def test_a_follower_who_sleeps_holds_nothing_up_and_still_gets_the_result(tmp_path: Path, name: str) -> None:
+async def test_a_slow_reader_does_not_delay_the_tool_and_gets_the_result(tmp_path: Path, name: str) -> None:
     arguments = {"to": 5000} | ({"pause": False} if name == "counts" else {})
     async with opened(tmp_path) as engine, asyncio.timeout(DEADLINE_S):
         missed, last = 0, -1
@@ -159,7 +159,7 @@ async def test_closing_the_stream_cancels_the_call_and_waits_for_the_tool_to_sto
         assert waits.stopped.is_set()
 
 
-async def test_who_follows_can_be_cancelled_and_a_call_that_is_killed_still_has_its_result(tmp_path: Path) -> None:
+async def test_a_reader_can_be_cancelled_and_a_killed_call_still_has_a_result(tmp_path: Path) -> None:
     waits = Waits()
     async with opened(tmp_path, waits.tool) as engine, asyncio.timeout(DEADLINE_S):
         begun = asyncio.Event()
@@ -188,7 +188,7 @@ async def test_who_follows_can_be_cancelled_and_a_call_that_is_killed_still_has_
 
 
 @given(some.lists(some.integers(0, 30)), some.integers(1, 5), some.integers(1, 60))
-def test_a_buffer_keeps_the_newest_within_its_bounds_and_counts_the_rest(
+def test_a_buffer_keeps_the_newest_events_and_counts_dropped_ones(
     sizes: list[int], most_events: int, most_characters: int
 ) -> None:
     async def fill() -> None:
@@ -212,7 +212,7 @@ def test_a_buffer_keeps_the_newest_within_its_bounds_and_counts_the_rest(
 
 
 class Follower:
-    """Hears output apart from progress."""
+    """A listener that receives output separately from progress."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str]] = []
@@ -230,7 +230,7 @@ def context(progress: object) -> CallContext:
 
 
 @given(some.text(some.characters(exclude_categories=["Cc", "Cs"])), some.lists(some.integers(0, 40)))
-def test_text_is_whole_wherever_its_bytes_are_cut(text: str, cuts: list[int]) -> None:
+def test_text_is_decoded_correctly_wherever_its_bytes_are_split(text: str, cuts: list[int]) -> None:
     follower = Follower()
     pieces, data = Pieces(context(follower)), text.encode()
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
@@ -239,7 +239,7 @@ def test_text_is_whole_wherever_its_bytes_are_cut(text: str, cuts: list[int]) ->
     assert "".join(said for _, said in follower.heard) == text
 
 
-def test_what_a_terminal_would_obey_is_left_out_and_who_hears_progress_alone_gets_the_end_of_a_piece() -> None:
+def test_control_sequences_are_removed_and_progress_listeners_get_the_end_of_each_piece() -> None:
     follower, told = Follower(), []
     Pieces(context(follower))("stderr", b"a\x1b[2Jb\x07\n")
     assert follower.heard == [("stderr", "ab\n")]
@@ -252,7 +252,7 @@ def test_what_a_terminal_would_obey_is_left_out_and_who_hears_progress_alone_get
 
 
 @pytest.mark.slow
-async def test_a_box_tells_what_its_code_prints_while_it_runs(tmp_path: Path) -> None:
+async def test_output_of_code_in_a_box_is_streamed_while_it_runs(tmp_path: Path) -> None:
     code = "import sys, pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('ended', file=sys.stderr)"
     async with Engine.open(tmp_path, environ={}) as engine, asyncio.timeout(60):
         said: dict[str, str] = {"stdout": "", "stderr": ""}

@@ -23,7 +23,7 @@ PATIENCE_S = 60.0
 
 
 def waiting_tool(**options):
-    """A tool that waits for ever; it records that it began and how it was stopped."""
+    """Return a tool that waits forever, and records that it began and how it was stopped."""
     log: list[str] = []
 
     @tool(name="wait", **options)
@@ -137,7 +137,7 @@ async def test_a_blocking_sync_tool_does_not_stop_a_second_call(tmp_path):
 
 
 @pytest.mark.spec("CALL-6")
-async def test_stuck_sync_tools_are_given_up_at_their_deadline_and_do_not_starve_others(tmp_path):
+async def test_stuck_sync_tools_are_abandoned_at_their_deadline_and_do_not_starve_others(tmp_path):
     gate = threading.Event()
 
     @tool(timeout_s=0.05)
@@ -161,7 +161,7 @@ async def test_stuck_sync_tools_are_given_up_at_their_deadline_and_do_not_starve
 
 
 @pytest.mark.spec("CALL-6")
-async def test_a_call_that_only_queued_for_a_thread_is_known_not_to_have_started(tmp_path):
+async def test_a_call_that_never_got_a_thread_counts_as_not_started(tmp_path):
     gate, inside, ran = threading.Event(), threading.Event(), []
 
     @tool()
@@ -188,7 +188,7 @@ async def test_a_call_that_only_queued_for_a_thread_is_known_not_to_have_started
     assert ran == []
 
 
-async def test_too_many_stuck_threads_are_refused_and_not_piled_up():
+async def test_calls_are_refused_when_too_many_threads_are_stuck():
     gate = threading.Event()
     threads = WorkerThreads("test", limit=4, stuck_limit=2)
     try:
@@ -208,7 +208,7 @@ async def test_too_many_stuck_threads_are_refused_and_not_piled_up():
 
 
 @pytest.mark.spec("CALL-1")
-async def test_a_call_cancelled_by_its_id_gives_its_waiter_a_killed_result(tmp_path):
+async def test_cancelling_a_call_by_id_gives_its_caller_a_killed_result(tmp_path):
     wait, log = waiting_tool()
     async with open_pipeline(tmp_path, [wait]) as h:
         pending = asyncio.create_task(h.pipeline.call(ToolCall("wait", {}, "c1"), TURN))
@@ -239,7 +239,7 @@ async def test_when_the_waiting_task_is_cancelled_the_tool_is_stopped_and_the_ca
 
 
 @pytest.mark.spec("CALL-1")
-async def test_cancelled_by_id_and_by_its_task_at_once_the_task_wins(tmp_path):
+async def test_if_a_call_is_cancelled_by_id_and_by_its_task_the_task_takes_precedence(tmp_path):
     wait, log = waiting_tool()
     async with open_pipeline(tmp_path, [wait]) as h:
         pending = asyncio.create_task(h.pipeline.call(ToolCall("wait", {}, "c1"), TURN))
@@ -252,7 +252,7 @@ async def test_cancelled_by_id_and_by_its_task_at_once_the_task_wins(tmp_path):
 
 
 @pytest.mark.spec("CALL-1")
-async def test_every_call_of_a_cancelled_batch_yields_a_result(tmp_path):
+async def test_every_call_of_a_cancelled_batch_has_a_result(tmp_path):
     wait, log = waiting_tool()
     async with open_pipeline(tmp_path, [wait]) as h:
         batch = asyncio.gather(*(h.call("wait") for _ in range(5)))
@@ -286,7 +286,7 @@ async def test_a_tool_that_ignores_its_cancellation_and_finishes_keeps_its_resul
         assert (result.output, cancelling) == ("finished", 0)
 
 
-async def test_a_tool_that_answers_its_cancellation_with_an_error_is_not_tried_again(tmp_path):
+async def test_a_tool_that_raises_an_error_on_cancellation_is_not_retried(tmp_path):
     began = []
 
     @tool(annotations=Annotations(read_only=True))
@@ -318,7 +318,7 @@ async def test_a_tool_cannot_cancel_its_own_call(tmp_path):
         assert (await h.call("cancel_me")).output is False
 
 
-async def test_a_deadline_around_the_call_works_as_usual(tmp_path):
+async def test_a_timeout_around_the_call_works_as_usual(tmp_path):
     wait, log = waiting_tool(timeout_s=30)
     async with open_pipeline(tmp_path, [wait]) as h:
         with pytest.raises(TimeoutError):
@@ -327,7 +327,7 @@ async def test_a_deadline_around_the_call_works_as_usual(tmp_path):
         assert log[-1] == "cancelled"
 
 
-async def test_closing_the_pipeline_cancels_what_is_in_flight_and_its_waiters_get_results(tmp_path):
+async def test_closing_the_pipeline_cancels_calls_in_flight_and_their_callers_get_results(tmp_path):
     wait, log = waiting_tool()
     async with open_pipeline(tmp_path, [wait]) as h:
         pending = asyncio.create_task(h.call("wait"))
@@ -363,7 +363,7 @@ async def test_a_tool_that_stalls_the_event_loop_is_named_in_the_log(tmp_path, c
     assert "test_time.py" in record.getMessage()
 
 
-async def test_the_watchdog_sleeps_while_nothing_is_in_flight_and_wakes_again(tmp_path):
+async def test_the_watchdog_sleeps_while_no_call_is_in_flight(tmp_path):
     @tool()
     async def nothing() -> None:
         """Nothing."""
@@ -376,7 +376,7 @@ async def test_the_watchdog_sleeps_while_nothing_is_in_flight_and_wakes_again(tm
         assert h.pipeline._watchdog.reported == 0
 
 
-async def test_progress_of_a_sync_tool_is_told_in_the_event_loop(tmp_path):
+async def test_progress_of_a_sync_tool_is_reported_in_the_event_loop(tmp_path):
     told = []
 
     @tool()
@@ -405,7 +405,7 @@ async def test_finished_calls_leave_nothing_behind(tmp_path):
         assert len([each for each in asyncio.get_running_loop()._scheduled if not each.cancelled()]) <= 1
 
 
-async def test_closing_does_not_wait_for_a_sign_that_only_the_closing_loop_could_give(tmp_path):
+async def test_closing_the_watchdog_does_not_wait_for_a_heartbeat_of_its_own_loop(tmp_path):
     @tool()
     async def nothing() -> None:
         """Nothing."""
@@ -422,13 +422,13 @@ async def test_closing_does_not_wait_for_a_sign_that_only_the_closing_loop_could
 
 
 @pytest.mark.spec("CALL-1")
-async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_path):
+async def test_a_tool_is_notified_only_if_its_result_was_not_delivered(tmp_path):
     log = []
 
     @tool(timeout_s=5)
     async def telling(ctx: CallContext, cancelled: bool) -> str:
         """Say something once."""
-        ctx.if_unheard.append(lambda: log.append("unheard"))
+        ctx.on_undelivered.append(lambda: log.append("undelivered"))
         if cancelled:
             asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
         return "x" * 100_000  # too long for the model: it is written to a file when the tool is done already
@@ -438,10 +438,10 @@ async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_pa
         assert log == []
         with pytest.raises(asyncio.CancelledError):
             await asyncio.create_task(h.call("telling", cancelled=True))
-        assert log == ["unheard"]
+        assert log == ["undelivered"]
 
 
-async def test_a_tool_learns_once_that_its_result_was_lost_while_the_failure_was_recorded(tmp_path):
+async def test_a_tool_is_notified_once_if_its_result_was_lost_while_it_was_recorded(tmp_path):
     log = []
 
     class CancellingRecorder:
@@ -455,13 +455,13 @@ async def test_a_tool_learns_once_that_its_result_was_lost_while_the_failure_was
     @tool(timeout_s=5)
     async def failing(ctx: CallContext) -> str:
         """Fail."""
-        ctx.if_unheard.append(lambda: log.append("unheard"))
+        ctx.on_undelivered.append(lambda: log.append("undelivered"))
         raise ToolFailure("no")
 
     async with open_pipeline(tmp_path, [failing], recorder=CancellingRecorder()) as h:
         with pytest.raises(asyncio.CancelledError):
             await asyncio.create_task(h.call("failing"))
-    assert log == ["unheard"]
+    assert log == ["undelivered"]
 
 
 _STOPPED = """
@@ -488,7 +488,7 @@ asyncio.run(main())
 
 @pytest.mark.slow
 @pytest.mark.spec("CALL-6")
-async def test_a_process_that_got_no_processor_time_blames_no_tool(tmp_path):
+async def test_a_process_without_cpu_time_does_not_report_a_tool(tmp_path):
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _STOPPED, str(tmp_path), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -508,7 +508,7 @@ async def test_a_process_that_got_no_processor_time_blames_no_tool(tmp_path):
 
 
 @pytest.mark.spec("CALL-6")
-async def test_a_tool_that_sleeps_in_the_event_loop_is_named_as_well(tmp_path, caplog):
+async def test_a_tool_that_sleeps_in_the_event_loop_is_named_in_the_log(tmp_path, caplog):
     @tool()
     async def sleeper() -> None:
         """Block the loop without computing."""

@@ -1,4 +1,4 @@
-"""One ToolSpec in the shapes of others, checked against their own published types."""
+"""Conversions of a ToolSpec to the formats of others, checked against the types that they publish."""
 
 import pytest
 from mcp_types import CallToolResult, TextContent, Tool
@@ -17,7 +17,7 @@ SPECS = [
 ]
 
 
-def test_openai_tools_satisfy_the_providers_own_type_and_keep_their_order() -> None:
+def test_openai_tools_match_the_providers_type_and_keep_their_order() -> None:
     from openai.types.chat import ChatCompletionToolParam  # takes seconds, in every process that collects tests
 
     tools = tools_to_openai_format(SPECS)
@@ -30,7 +30,7 @@ def test_identical_tools_give_identical_bytes() -> None:
     assert repr(tools_to_openai_format(SPECS)) == repr(tools_to_openai_format(list(SPECS)))
 
 
-def test_mcp_tools_carry_schema_and_hints() -> None:
+def test_mcp_tools_have_schema_and_hints() -> None:
     careful, reading = tools_to_mcp_format(SPECS)
     assert reading.input_schema == SCHEMA
     assert reading.annotations is not None
@@ -44,7 +44,7 @@ def test_a_schema_without_a_type_becomes_an_object_for_mcp() -> None:
     assert tool_to_mcp_format(ToolSpec("bare", "", {"properties": {}})).input_schema["type"] == "object"
 
 
-def test_a_success_is_its_text_and_its_value() -> None:
+def test_a_successful_result_has_its_text_and_its_value() -> None:
     made = result_to_mcp_format(ToolResult(success=True, output={"n": 1}, message="one"))
     assert made.is_error is False
     assert made.structured_content == {"n": 1}
@@ -52,12 +52,12 @@ def test_a_success_is_its_text_and_its_value() -> None:
 
 
 @pytest.mark.parametrize("output", [1, "x", [1], None])
-def test_a_value_that_is_no_object_is_left_to_the_text(output: object) -> None:
+def test_a_value_that_is_not_an_object_appears_only_in_the_text(output: object) -> None:
     made = result_to_mcp_format(ToolResult(success=True, output=output, message="m"))
     assert made.structured_content is None
 
 
-def test_a_failure_says_why_and_of_which_class() -> None:
+def test_a_failed_result_contains_the_reason_and_the_failure_class() -> None:
     failure = Failure(FailureClass.DIAGNOSTIC, "invalid_arguments")
     made = result_to_mcp_format(ToolResult(success=False, error="x is missing", failure=failure))
     assert made.is_error is True
@@ -66,7 +66,7 @@ def test_a_failure_says_why_and_of_which_class() -> None:
     CallToolResult.model_validate_json(made.model_dump_json(by_alias=True))
 
 
-def test_a_silent_success_has_no_text() -> None:
+def test_a_success_without_a_message_has_no_text() -> None:
     assert result_to_mcp_format(ToolResult(success=True)).content == []
 
 
@@ -85,7 +85,7 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
         ({"$ref": "#/$defs/Loop", "$defs": {"Loop": {"$ref": "#/$defs/Loop"}}}, True),
     ],
 )
-def test_an_output_that_may_be_no_object_is_wrapped_into_one(returns: dict[str, object], wrapped: bool) -> None:
+def test_an_output_that_may_not_be_an_object_is_wrapped_in_one(returns: dict[str, object], wrapped: bool) -> None:
     told = tool_to_mcp_format(ToolSpec("t", "A tool.", returns=returns)).output_schema
     assert told is not None
     assert told["type"] == "object"

@@ -1,4 +1,4 @@
-"""One list of tools for every provider: their published types take it, and no name or schema gets lost on the way."""
+"""Lists of tools match the types that each provider publishes, and no name or part of a schema is lost."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from engine.formats.schema import GEMINI, NOT_AT_THE_ROOT, FormatError, narrowed
 pytestmark = pytest.mark.spec("FMT-1")
 ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
-# Values, and schemas that say something about such values: every keyword below is met by some and not by others.
+# Values, and schemas for such values: every keyword below is satisfied by some of the values and violated by others.
 scalars = some.one_of(some.none(), some.booleans(), some.integers(-3, 3), some.sampled_from(["", "a", "ab", "b"]))
 values = some.recursive(
     scalars,
@@ -73,7 +73,7 @@ names = some.lists(some.text(some.characters(codec="utf-8"), min_size=1, max_siz
 
 
 def keywords_of(schema: Any) -> set[str]:
-    """Every keyword used anywhere in a schema."""
+    """Return every keyword that is used anywhere in a schema."""
     if not isinstance(schema, dict):
         return set()
     found = set(schema)
@@ -88,7 +88,7 @@ def keywords_of(schema: Any) -> set[str]:
 
 
 @given(schema=tools_schemas, value=arguments)
-def test_no_dialect_refuses_arguments_that_the_tool_takes(schema: dict[str, Any], value: dict[str, Any]) -> None:
+def test_no_dialect_rejects_arguments_that_the_tool_accepts(schema: dict[str, Any], value: dict[str, Any]) -> None:
     if not jsonschema_rs.validator_for(schema).is_valid(value):
         return
     told = object_schema(ToolSpec("t", "Does.", schema))
@@ -97,7 +97,7 @@ def test_no_dialect_refuses_arguments_that_the_tool_takes(schema: dict[str, Any]
 
 
 @given(schema=tools_schemas)
-def test_a_dialect_has_only_what_its_provider_documents(schema: dict[str, Any]) -> None:
+def test_a_dialect_has_only_keywords_that_its_provider_documents(schema: dict[str, Any]) -> None:
     tool = ToolSpec("t", "Does.", schema)
     assert not NOT_AT_THE_ROOT & set(object_schema(tool))
     assert keywords_of(narrowed(object_schema(tool), GEMINI)) <= GEMINI
@@ -105,7 +105,7 @@ def test_a_dialect_has_only_what_its_provider_documents(schema: dict[str, Any]) 
 
 @dataclass(frozen=True)
 class ProviderTypes:
-    """What each provider's client publishes as the type of its list of tools."""
+    """The types that each provider's client publishes for its list of tools."""
 
     openai: TypeAdapter[Any]
     responses: TypeAdapter[Any]
@@ -115,7 +115,7 @@ class ProviderTypes:
 
 @pytest.fixture(scope="module")
 def provider_types() -> ProviderTypes:
-    """Imported here, because the clients take seconds in every process that collects tests."""
+    """Import the types. At the top, these imports would take seconds in every process that collects tests."""
     from anthropic.types import ToolParam
     from google.genai.types import Tool
     from openai.types.chat import ChatCompletionToolParam
@@ -131,7 +131,7 @@ def provider_types() -> ProviderTypes:
 
 @pytest.mark.slow
 @given(tools=names, schema=tools_schemas)
-def test_every_provider_s_own_type_takes_every_tool(
+def test_every_tool_matches_the_type_that_each_provider_publishes(
     provider_types: ProviderTypes, tools: list[str], schema: dict[str, Any]
 ) -> None:
     specs = [ToolSpec(name, f"Does {name}.", schema) for name in tools]
@@ -143,7 +143,7 @@ def test_every_provider_s_own_type_takes_every_tool(
 
 
 @given(tools=names)
-def test_names_are_allowed_unique_and_come_back(tools: list[str]) -> None:
+def test_provider_names_are_valid_unique_and_converted_back(tools: list[str]) -> None:
     known = ProviderNames(tools)
     there = [known.to_provider(name) for name in tools]
     assert all(ALLOWED.match(each) for each in there)
@@ -153,11 +153,11 @@ def test_names_are_allowed_unique_and_come_back(tools: list[str]) -> None:
 
 
 @given(name=some.from_regex(ALLOWED, fullmatch=True), others=names)
-def test_a_name_that_is_allowed_stays_as_it_is(name: str, others: list[str]) -> None:
+def test_a_valid_name_is_not_changed(name: str, others: list[str]) -> None:
     assert ProviderNames([name, *others]).to_provider(name) == name
 
 
-def test_dots_become_readable_and_rivals_are_told_apart() -> None:
+def test_dots_are_replaced_and_clashing_names_stay_distinct() -> None:
     known = ProviderNames(["weather.today", "a.b", "a__b", "a" * 65])
     assert known.to_provider("weather.today") == "weather__today"
     assert known.to_provider("a__b") == "a__b"
@@ -166,7 +166,7 @@ def test_dots_become_readable_and_rivals_are_told_apart() -> None:
     assert known.from_provider("made_up") == "made_up"
 
 
-def test_what_a_dialect_lacks_is_said_in_words() -> None:
+def test_keywords_that_a_dialect_lacks_are_described_in_words() -> None:
     schema = {
         "type": "object",
         "properties": {"code": {"type": "string", "pattern": "^[A-Z]+$", "description": "Of a country."}},
@@ -176,12 +176,12 @@ def test_what_a_dialect_lacks_is_said_in_words() -> None:
     assert code == {"type": "string", "description": "Of a country. (pattern: ^[A-Z]+$)"}
 
 
-def test_arguments_behind_a_reference_are_found() -> None:
+def test_arguments_defined_by_a_reference_are_found() -> None:
     schema = {"$ref": "#/$defs/In", "$defs": {"In": {"type": "object", "properties": {"n": {"type": "integer"}}}}}
     assert object_schema(ToolSpec("t", "Does.", schema))["properties"] == {"n": {"type": "integer"}}
 
 
-def test_definitions_of_older_schemas_are_still_found_by_gemini() -> None:
+def test_definitions_of_older_schemas_are_converted_for_gemini() -> None:
     schema = {
         "type": "object",
         "properties": {"n": {"$ref": "#/definitions/N"}},
@@ -195,6 +195,6 @@ def test_definitions_of_older_schemas_are_still_found_by_gemini() -> None:
 @pytest.mark.parametrize(
     "make", [tools_to_openai_format, tools_to_responses_format, tools_to_anthropic_format, tools_to_gemini_format]
 )
-def test_arguments_that_are_no_object_are_refused_with_a_reason(make: Any) -> None:
+def test_arguments_that_are_not_an_object_are_rejected_with_a_reason(make: Any) -> None:
     with pytest.raises(FormatError, match=r"listing: its arguments are of type 'array'"):
         make([ToolSpec("listing", "Lists.", {"type": "array", "items": {}})])

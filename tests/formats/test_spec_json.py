@@ -1,4 +1,4 @@
-"""A spec as JSON: every field of it, or those that are asked for."""
+"""A spec can be converted to JSON with all fields, or with the requested ones."""
 
 import json
 from dataclasses import fields
@@ -15,13 +15,13 @@ SPEC = ToolSpec(
 )
 
 
-def test_every_field_is_there_and_json_carries_all_of_them() -> None:
+def test_every_field_of_a_spec_can_be_written_as_json() -> None:
     shown = spec_to_json(SPEC)
     assert shown.keys() == {each.name for each in fields(ToolSpec)}
     assert json.loads(json.dumps(shown)) == shown | {"tag": shown["tag"] | {"arg_groups": ["raw_arg"]}}
 
 
-def test_those_that_are_asked_for_come_in_that_order() -> None:
+def test_requested_fields_are_returned_in_the_requested_order() -> None:
     assert list(spec_to_json(SPEC, "name", "annotations", "side_effects").items()) == [
         ("name", "pay"),
         (

@@ -1,4 +1,4 @@
-"""One JSON reader and one writer: what either lets through, the other takes. (REG-5)"""
+"""The strict JSON reader accepts everything that the writer writes, and the reverse. (REG-5)"""
 
 import json
 
@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_is_written_is_read_as_it_was(value):
+def test_a_written_value_is_read_back_unchanged(value):
     assert read_json(write_json(value)) == value
 
 
@@ -41,14 +41,14 @@ def test_what_is_written_is_read_as_it_was(value):
         ("", "Expecting value"),
     ],
 )
-def test_what_could_not_be_written_again_or_is_read_in_two_ways_is_refused(text, why):
+def test_json_that_is_ambiguous_or_could_not_be_written_again_is_rejected(text, why):
     with pytest.raises(JsonError, match=why) as refused:
         read_json(text)
     assert len(str(refused.value)) < 400
     assert "\n" not in str(refused.value)
 
 
-def test_what_is_just_within_the_bounds_is_read():
+def test_json_at_the_limits_is_read():
     assert read_json("[" * DEEPEST + "]" * DEEPEST)
     assert read_json("9" * MOST_DIGITS) == int("9" * MOST_DIGITS)
     assert read_json(json.dumps("😀")) == "😀"  # two escapes that are one character
@@ -57,7 +57,7 @@ def test_what_is_just_within_the_bounds_is_read():
 @pytest.mark.parametrize(
     "value", [float("nan"), float("inf"), {1: "a", "1": "b"}, {"a": {1}}, "\ud800", 10**200, {(): 1}]
 )
-def test_what_could_not_be_read_is_not_written(value):
+def test_a_value_that_could_not_be_read_back_is_not_written(value):
     nested = []
     for _ in range(DEEPEST):
         nested = [nested]

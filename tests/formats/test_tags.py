@@ -1,4 +1,4 @@
-"""Lines that call tools: found in order, never by accident, and by no pattern that could hang the parser."""
+"""Tagged lines: found in order, never by accident, and without patterns that could hang the parser."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ TAGS = TagRegistry([SEARCH, REMIND, ToolSpec("plain", "Has no tag.")])
 
 
 @pytest.mark.spec("TAG-2")
-def test_lines_become_calls_in_order_and_the_rest_is_shown() -> None:
+def test_tagged_lines_become_calls_in_order_and_all_other_lines_are_shown() -> None:
     found = parse_response("I will look.\nSEARCH:  cats\r\nREMIND: 5 minutes true feed the cat\nDone.", TAGS)
     assert [(call.tool, dict(call.arguments), call.line) for call in found.calls] == [
         ("search", {"raw_arg": "cats"}, 2),
@@ -43,12 +43,12 @@ def test_lines_become_calls_in_order_and_the_rest_is_shown() -> None:
         "REMIND: soon",
     ],
 )
-def test_what_only_looks_like_a_call_is_text(text: str) -> None:
+def test_lines_that_only_look_like_calls_are_plain_text(text: str) -> None:
     assert parse_response(text, TAGS) == parse_response(text, TagRegistry([]))
 
 
 @pytest.mark.spec("TAG-1")
-def test_the_model_is_told_form_purpose_and_example() -> None:
+def test_the_prompt_block_gives_the_form_purpose_and_example_of_each_tag() -> None:
     block = TAGS.prompt_block()
     assert "- Remind somebody: REMIND: <n> <loud> <text>" in block
     assert "- Search the web: for example SEARCH: weather in Rome" in block
@@ -71,20 +71,20 @@ def test_the_model_is_told_form_purpose_and_example() -> None:
         (Tag("SEARCH", "(.)"), "already used by search"),
     ],
 )
-def test_a_tag_that_cannot_work_is_refused_when_it_is_registered(tag: Tag, why: str) -> None:
+def test_an_unusable_tag_is_rejected_when_it_is_registered(tag: Tag, why: str) -> None:
     with pytest.raises(TagError, match=why):
         TagRegistry([SEARCH, ToolSpec("other", "Does.", tag=tag)])
 
 
 @pytest.mark.spec("TAG-2")
-def test_a_pattern_that_would_backtrack_for_ages_is_matched_at_once() -> None:
+def test_a_pattern_prone_to_backtracking_is_matched_in_linear_time() -> None:
     slow = TagRegistry([ToolSpec("t", "Does.", tag=Tag("X", "((?:a+)+b)"))])
     assert parse_response("X: " + "a" * 60_000, slow).calls == ()
 
 
 @pytest.mark.spec("TAG-2")
 @given(lines=some.lists(some.sampled_from(["SEARCH: a b", "REMIND: 1 min false x", "SEARCH:", "text", "", "  "])))
-def test_every_line_is_either_called_or_shown(lines: list[str]) -> None:
+def test_every_line_is_either_a_call_or_shown(lines: list[str]) -> None:
     found = parse_response("\n".join(lines), TAGS)
     assert [call.line for call in found.calls] == [
         n for n, line in enumerate(lines, 1) if line[:7] in {"SEARCH:", "REMIND:"} and len(line) > 8
@@ -94,6 +94,6 @@ def test_every_line_is_either_called_or_shown(lines: list[str]) -> None:
 
 @pytest.mark.spec("TAG-2")
 @given(text=some.text(max_size=300))
-def test_any_text_without_a_call_stays_as_it_is(text: str) -> None:
+def test_text_without_a_call_is_not_changed(text: str) -> None:
     found = parse_response(text, TAGS)
     assert found.calls or found.display == text

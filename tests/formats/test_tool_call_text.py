@@ -1,4 +1,4 @@
-"""Calls written as text: several, broken and unclosed ones too, and nothing of an answer gets lost."""
+"""Calls that are written as text, also several, invalid and unclosed ones. No part of an answer is lost."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ def written(name: str, arguments: Any, key: str = "args") -> str:
 
 
 @given(parts=some.lists(some.tuples(plain, calls), max_size=4), end=plain)
-def test_what_was_written_is_read_whatever_it_contains(parts: list[Any], end: str) -> None:
+def test_calls_with_any_arguments_are_parsed(parts: list[Any], end: str) -> None:
     text = "".join(before + written(*call) for before, call in parts) + end
     found = parse_tool_calls(text)
     assert [(call.name, call.arguments) for call in found.calls] == [call for _, call in parts]
@@ -33,24 +33,24 @@ def test_what_was_written_is_read_whatever_it_contains(parts: list[Any], end: st
 @given(
     text=some.lists(some.sampled_from([OPENS, CLOSES, "{", "}", '"name"', ": ", '"x"', "[", "text", "\n"])).map("".join)
 )
-def test_no_text_breaks_the_parser_and_every_opening_is_answered(text: str) -> None:
+def test_any_text_can_be_parsed_and_every_start_tag_gives_a_call(text: str) -> None:
     found = parse_tool_calls(text)
     assert all(call.problem or call.name for call in found.calls)
     assert bool(found.calls) == (OPENS in text)
 
 
-def test_an_end_tag_within_an_argument_is_no_end() -> None:
+def test_an_end_tag_inside_an_argument_does_not_end_the_call() -> None:
     found = parse_tool_calls(written("say", {"text": f"a {CLOSES} b {OPENS}"}))
     assert [call.arguments for call in found.calls] == [{"text": f"a {CLOSES} b {OPENS}"}]
 
 
 @pytest.mark.parametrize("key", ["args", "arguments", "parameters"])
-def test_the_usual_names_for_arguments_are_all_read(key: str) -> None:
+def test_all_common_names_of_the_arguments_field_are_accepted(key: str) -> None:
     assert parse_tool_calls(written("t", {"x": 1}, key)).calls[0].arguments == {"x": 1}
     assert parse_tool_calls(written("t", '{"x": 1}', key)).calls[0].arguments == {"x": 1}
 
 
-def test_a_call_that_was_not_closed_counts() -> None:
+def test_a_call_without_an_end_tag_is_parsed() -> None:
     found = parse_tool_calls(f'Now:\n{OPENS}\n{{"name": "t"}}\n')
     assert [(call.name, call.arguments, call.problem) for call in found.calls] == [("t", {}, "")]
     assert found.display == "Now:"
@@ -68,7 +68,7 @@ def test_a_call_that_was_not_closed_counts() -> None:
         ('{"name": "t"} and more', "not followed by"),
     ],
 )
-def test_a_broken_call_is_answered_with_the_right_form(body: str, problem: str) -> None:
+def test_an_invalid_call_is_answered_with_the_correct_form(body: str, problem: str) -> None:
     found = parse_tool_calls(f"{OPENS}{body}{CLOSES}{written('good', {})} after")
     broken, good = found.calls
     assert problem in broken.problem

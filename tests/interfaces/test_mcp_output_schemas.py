@@ -139,7 +139,7 @@ async def test_results_of_tools_with_an_output_schema_match_it(tmp_path: Path, m
     assert described is not None
     assert described["returns"] == {"type": "object", "additionalProperties": {"type": "integer"}}
     assert broken.is_error
-    assert "does not fit its own return annotation" in text(broken)
+    assert "does not fit its return annotation" in text(broken)
     assert broken.meta is not None
     assert broken.meta["knackbox/reason"] == "output_misfit"
 

@@ -1,4 +1,4 @@
-"""Who may call what: permissions, modules, capabilities and bands, on the list and in the call alike."""
+"""Permissions, modules, capabilities and bands restrict both the tools that are listed and those that can be called."""
 
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,16 @@ def spec(**fields: Any) -> ToolSpec:
 
 @pytest.mark.spec("ACCESS-1")
 @given(user=some.sampled_from([*LEVELS, "root", ""]), tool_level=some.sampled_from([*LEVELS, "wizard", ""]))
-def test_a_level_is_enough_when_it_is_no_lower_and_unknown_levels_give_nothing_away(user: Any, tool_level: Any) -> None:
+def test_a_permission_suffices_if_it_is_not_lower_than_required_and_unknown_levels_grant_nothing(
+    user: Any, tool_level: Any
+) -> None:
     has = LEVELS.index(user) if user in LEVELS else 0
     takes = LEVELS.index(tool_level) if tool_level in LEVELS else 3
     assert (why_not(spec(required_permission=tool_level), Turn(permission=user)) == "") == (has >= takes)
 
 
 @pytest.mark.spec("ACCESS-2")
-def test_the_persona_s_modules_are_looked_at_before_the_permission() -> None:
+def test_the_personas_modules_are_checked_before_the_permission() -> None:
     tool_ = spec(name="mail.send", required_permission="admin")
     assert "module mail" in why_not(tool_, Turn(permission="guest", modules=frozenset({"calendar"})))
     assert "permission admin" in why_not(tool_, Turn(permission="guest", modules=frozenset({"mail"})))
@@ -44,7 +46,7 @@ def test_the_persona_s_modules_are_looked_at_before_the_permission() -> None:
 
 
 @pytest.mark.spec("ACCESS-5")
-def test_what_the_agent_does_not_hold_is_named() -> None:
+def test_missing_capabilities_are_named() -> None:
     tool_ = spec(caps_required=("net", "fs"))
     assert why_not(tool_, Turn(caps=frozenset({"fs"}))) == "the agent does not hold net"
     assert why_not(tool_, Turn(caps=frozenset({"fs", "net", "gpu"}))) == ""
@@ -56,14 +58,14 @@ def test_what_the_agent_does_not_hold_is_named() -> None:
     other=some.sampled_from(BANDS),
     safety=some.sampled_from(["LOW", "MEDIUM", "HIGH", "?"]),
 )
-def test_two_bands_together_let_nothing_run_that_one_of_them_forbids(one: Any, other: Any, safety: Any) -> None:
+def test_the_stricter_of_two_bands_applies(one: Any, other: Any, safety: Any) -> None:
     tool_ = spec(safety_class=safety)
     both = why_not(tool_, Turn(band=tighter(one, other)))
     assert (both == "") == (why_not(tool_, Turn(band=one)) == "" and why_not(tool_, Turn(band=other)) == "")
 
 
 @pytest.mark.spec("ACCESS-5")
-def test_a_band_nobody_knows_lets_only_the_safest_run() -> None:
+def test_an_unknown_band_permits_only_the_safest_tools() -> None:
     assert why_not(spec(safety_class="MEDIUM"), Turn(band="PURPLE"))  # type: ignore[arg-type]
     assert why_not(spec(), Turn(band="PURPLE")) == ""  # type: ignore[arg-type]
 
@@ -105,7 +107,7 @@ async def test_a_turn_cannot_loosen_the_configured_band(tmp_path: Path) -> None:
         assert (await engine.call("look", {})).success
 
 
-async def test_an_alias_is_no_way_around_a_permission(tmp_path: Path) -> None:
+async def test_a_permission_cannot_be_bypassed_with_an_alias(tmp_path: Path) -> None:
     @tool(required_permission="owner", aliases=("also",))
     async def secret() -> str:
         """Tell."""
@@ -120,7 +122,7 @@ async def test_an_alias_is_no_way_around_a_permission(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("ACCESS-9")
-def test_risk_is_the_highest_of_class_annotations_effects_and_arguments() -> None:
+def test_the_risk_is_the_highest_of_class_annotations_effects_and_arguments() -> None:
     from engine.contract.spec import Annotations
 
     assert risk_of(spec(), {}) == "LOW"
@@ -137,7 +139,7 @@ def test_risk_is_the_highest_of_class_annotations_effects_and_arguments() -> Non
 
 
 @pytest.mark.spec("ACCESS-9")
-async def test_the_audit_of_a_call_names_its_risk(tmp_path: Path) -> None:
+async def test_the_audit_of_a_call_contains_its_risk(tmp_path: Path) -> None:
     async with open_pipeline(tmp_path, [wipe, look]) as h:
         assert (await h.call("wipe")).audit.risk == "HIGH"
         assert (await h.call("look")).audit.risk == "LOW"

@@ -1,4 +1,4 @@
-"""Allow-lists: what the shipped ones give, what a file may say, and that a call is refused like a listing."""
+"""Allow-lists: the shipped ones, the format of the file, and that they apply to lists and calls alike."""
 
 import asyncio
 from dataclasses import replace
@@ -47,13 +47,13 @@ def names(allowed: Allowed, *more: ToolSpec) -> set[str]:
     return {each.name for each in (*BUILT_IN.values(), *more) if allowed.permits(each)}
 
 
-def test_the_lists_that_ship_are_right_about_our_own_tools() -> None:
+def test_the_shipped_lists_select_the_right_built_in_tools() -> None:
     shipped = read_allow_lists(SHIPPED, BUILT_IN)  # strict
     refuse_cycles(shipped)
     assert set(shipped) == SHIPPED_NAMES
 
 
-def test_execute_is_code_gen_less_todo_and_requirement_tools(tmp_path: Path) -> None:
+def test_the_execute_list_is_code_gen_without_todo_and_requirement_tools(tmp_path: Path) -> None:
     more = (spec("todo_write", category="todo"), spec("add_requirement", category="requirement"))
     found = lists(tmp_path)
     code_gen = names(found.resolve_allow_list("code_gen"), *more)
@@ -74,9 +74,7 @@ def test_execute_is_code_gen_less_todo_and_requirement_tools(tmp_path: Path) -> 
         ("integration_linear", {"general_purpose", "integration_linear"}),
     ],
 )
-def test_the_lists_that_ship_use_the_categories_of_common_packs(
-    tmp_path: Path, category: str, holding: set[str]
-) -> None:
+def test_the_shipped_lists_use_the_categories_of_common_packs(tmp_path: Path, category: str, holding: set[str]) -> None:
     found, one = lists(tmp_path), spec("new_tool", category=category)  # its annotations follow from the category
     assert {name for name in SHIPPED_NAMES if found.resolve_allow_list(name).permits(one)} == holding
     if category in {"fetch", "web"} or category.startswith("integration_"):  # these leave the machine
@@ -84,7 +82,7 @@ def test_the_lists_that_ship_use_the_categories_of_common_packs(
         assert local == set()
 
 
-def test_a_supervisor_has_no_terminal_whatever_its_category_and_no_way_to_make_one(tmp_path: Path) -> None:
+def test_a_supervisor_can_neither_use_nor_create_a_terminal_of_any_category(tmp_path: Path) -> None:
     supervisor = lists(tmp_path).resolve_allow_list("supervisor")
     assert not {"execute", "kernels", "create_skill"} & names(supervisor)
     assert "scratchpad" in names(supervisor)
@@ -100,7 +98,7 @@ def test_a_supervisor_has_no_terminal_whatever_its_category_and_no_way_to_make_o
     origin=some.sampled_from(Origin),
     name=some.sampled_from(["new", "file_system", "jira.search"]),
 )
-def test_explore_never_holds_a_tool_that_does_not_say_it_is_read_only(
+def test_the_explore_list_contains_only_tools_declared_read_only(
     category: str, read_only: bool, destructive: bool, origin: Origin, name: str
 ) -> None:
     hints = Annotations(read_only=read_only, destructive=destructive)
@@ -108,7 +106,7 @@ def test_explore_never_holds_a_tool_that_does_not_say_it_is_read_only(
     assert held == (read_only and origin is Origin.STATIC and "." not in name)
 
 
-def test_local_mode_keeps_what_leaves_the_machine_out_and_embeddings_are_asked_for(tmp_path: Path) -> None:
+def test_local_mode_excludes_external_services_and_embedding_tools_are_optional(tmp_path: Path) -> None:
     found = lists(tmp_path)
     jira = spec("jira.search")
     assert found.resolve_allow_list("integration_jira").permits(jira)
@@ -120,7 +118,7 @@ def test_local_mode_keeps_what_leaves_the_machine_out_and_embeddings_are_asked_f
     assert not found.resolve_allow_list("code_gen", embedding_ok=False).permits(recall)
 
 
-def test_skills_and_modules_are_named_as_such_and_cannot_claim_a_category(tmp_path: Path) -> None:
+def test_skills_and_modules_are_listed_separately_and_cannot_claim_a_category(tmp_path: Path) -> None:
     text = 'lists: {mine: {categories: [files], skills: ["report_*"], modules: ["crm.read_*"]}}'
     mine = lists(tmp_path, text).resolve_allow_list("mine")
     assert mine.permits(spec("report_sales", origin=Origin.ACQUIRED))
@@ -131,7 +129,7 @@ def test_skills_and_modules_are_named_as_such_and_cannot_claim_a_category(tmp_pa
     assert mine.permits(spec("crm.read_all"))
 
 
-def test_an_agent_s_names_and_globs_are_of_any_tool() -> None:
+def test_names_and_globs_of_an_agent_match_tools_of_any_kind() -> None:
     allowed = Allowed.of(["execute", "weather.*", "report_?"])
     assert allowed.permits(spec("execute"))
     assert allowed.permits(spec("weather.today"))
@@ -141,7 +139,7 @@ def test_an_agent_s_names_and_globs_are_of_any_tool() -> None:
 
 
 @given(some.lists(some.sampled_from(["a", "b", "c*", "*"])), some.lists(some.sampled_from(["a", "b", "ca", "*"])))
-def test_within_a_ceiling_only_what_both_permit(one: list[str], other: list[str]) -> None:
+def test_a_ceiling_permits_only_tools_that_both_sides_permit(one: list[str], other: list[str]) -> None:
     first, second = Allowed.of(one), Allowed.of(other)
     both = first.within(second)
     for name in ("a", "b", "ca", "d"):
@@ -175,7 +173,9 @@ def test_within_a_ceiling_only_what_both_permit(one: list[str], other: list[str]
         ("optional: {tool: [x]}", "1:12", "unknown field 'tool'"),
     ],
 )
-def test_a_mistake_in_the_own_file_is_an_error_with_its_place(tmp_path: Path, text: str, place: str, said: str) -> None:
+def test_a_mistake_in_the_operators_file_is_an_error_with_its_position(
+    tmp_path: Path, text: str, place: str, said: str
+) -> None:
     with pytest.raises(ConfigError) as raised:
         lists(tmp_path, text)
     assert f"allow_lists.yaml:{place}: " in str(raised.value)
@@ -188,7 +188,7 @@ FRAGMENTS += ["execute", "{", "}", "[", "]", ", ", "&a ", "*a", "<<", "!!x ", "?
 
 @given(some.lists(some.sampled_from(FRAGMENTS), max_size=40).map("".join))
 @settings(max_examples=40)
-def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path_factory: Any, text: str) -> None:
+def test_any_file_is_either_read_or_rejected_in_one_line(tmp_path_factory: Any, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed_lists.yaml"
     for whole in (text, f"lists:\n  mine:\n    {text}", f"lists: {{mine: {{{text}}}}}"):
         path.write_text(whole)
@@ -201,7 +201,7 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path_factor
         assert "\n" not in said
 
 
-def test_what_a_missing_pack_would_bring_is_optional_or_merely_logged(
+def test_names_from_a_missing_pack_may_be_optional_or_only_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     optional = "optional: {tools: [todo_write]}\nlists: {a: {tools: [todo_write]}}"
@@ -211,7 +211,7 @@ def test_what_a_missing_pack_would_bring_is_optional_or_merely_logged(
     assert not lenient.resolve_allow_list("a").permits(spec("todo_write"))
 
 
-def test_the_own_file_adds_overrides_and_is_read_again_when_it_changes(
+def test_the_operators_file_adds_and_overrides_lists_and_is_reloaded_after_an_edit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = lists(tmp_path, "lists: {code_gen: {tools: [replan]}}")
@@ -230,7 +230,7 @@ def test_the_own_file_adds_overrides_and_is_read_again_when_it_changes(
     assert found.problem == ""
 
 
-def test_an_own_file_that_is_bad_from_the_first_look_on_leaves_those_that_ship(tmp_path: Path) -> None:
+def test_the_shipped_lists_apply_if_the_operators_file_is_invalid_from_the_start(tmp_path: Path) -> None:
     found = AllowLists(tmp_path / "allow_lists.yaml", lambda: BUILT_IN)
     (tmp_path / "allow_lists.yaml").write_text("lists: {mine: {tools: [excute]}}")
     assert "file_system" in names(found.resolve_allow_list("execute"))
@@ -239,12 +239,12 @@ def test_an_own_file_that_is_bad_from_the_first_look_on_leaves_those_that_ship(t
         found.resolve_allow_list("mine")
 
 
-def test_a_list_nobody_made_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_list_is_an_error_that_suggests_similar_names(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no allow-list 'explor'. Nearest: explore"):
         lists(tmp_path).resolve_allow_list("explor")
 
 
-def test_categories_are_resolved_to_the_tools_that_are_in_them(tmp_path: Path) -> None:
+def test_categories_are_resolved_to_their_tools(tmp_path: Path) -> None:
     found = lists(tmp_path)
     assert found.resolve_categories(["execution", "control"]) == {"execute", "kernels", "replan", "abort_attempt"}
     assert found.resolve_categories(["*"]) == set(BUILT_IN)
@@ -273,7 +273,7 @@ NOTES = StaticSource("notes", [read_note, write_note, read_archive])
 
 
 class Learning:
-    """A source that learns a skill in the middle of a turn."""
+    """A source that learns a skill during a turn."""
 
     name = "learning"
 
@@ -291,7 +291,7 @@ class Learning:
 
 
 @pytest.mark.spec("ACCESS-4")
-async def test_an_agent_gets_the_tools_of_its_list_bound_to_its_turn_and_calls_no_other(tmp_path: Path) -> None:
+async def test_an_agent_gets_the_tools_of_its_list_and_can_call_no_others(tmp_path: Path) -> None:
     async with Engine.open(tmp_path, sources=[NOTES], packs=False, environ={}) as engine:
         given = await engine.get_tools_for_agent("explore", log_tool_annotations=False)
         assert [each.name for each in given.specs] == ["read_archive", "read_note"] == list(given.tools)
@@ -310,7 +310,7 @@ async def test_an_agent_gets_the_tools_of_its_list_bound_to_its_turn_and_calls_n
 
 
 @pytest.mark.spec("ACCESS-4", "DISC-1")
-async def test_discovery_of_an_agent_finds_and_executes_what_its_list_permits_alone(tmp_path: Path) -> None:
+async def test_discovery_finds_and_executes_only_tools_that_the_agents_list_permits(tmp_path: Path) -> None:
     async with Engine.open(tmp_path, sources=[NOTES], packs=False, environ={}) as engine:
         given = await engine.get_discovery_tools_for_agent("explore")
         assert list(given.tools) == ["describe_tool", "execute_tool", "search_tools"]
@@ -324,7 +324,7 @@ async def test_discovery_of_an_agent_finds_and_executes_what_its_list_permits_al
 
 
 @pytest.mark.spec("ACCESS-4", "ACCESS-2")
-async def test_a_user_gets_what_modules_and_permission_allow(tmp_path: Path) -> None:
+async def test_a_user_gets_the_tools_that_modules_and_permission_allow(tmp_path: Path) -> None:
     module = replace(read_note, spec=replace(read_note.spec, name="mail.read"))
     admin = replace(write_note, spec=replace(write_note.spec, name="wipe", required_permission="admin"))
     sources = [NOTES, StaticSource("more", [module, admin])]
@@ -335,7 +335,7 @@ async def test_a_user_gets_what_modules_and_permission_allow(tmp_path: Path) -> 
         assert "wipe" in (await engine.get_tools_for_user("admin")).tools
 
 
-async def test_a_list_holds_for_a_skill_that_is_learned_after_the_turn_began(tmp_path: Path) -> None:
+async def test_a_list_also_applies_to_a_skill_learned_during_the_turn(tmp_path: Path) -> None:
     (tmp_path / "allow_lists.yaml").write_text('lists: {mine: {skills: ["good_*"]}}')
     learning = Learning()
     async with Engine.open(tmp_path, sources=[NOTES, learning], packs=False, environ={}) as engine:
@@ -351,7 +351,7 @@ async def test_a_list_holds_for_a_skill_that_is_learned_after_the_turn_began(tmp
         assert [each.spec.name for each in again.tools] == ["good_one"]
 
 
-async def test_the_configured_list_bounds_every_turn_and_no_edit_takes_it_away(tmp_path: Path) -> None:
+async def test_the_configured_list_limits_every_turn_even_after_an_edit_removes_it(tmp_path: Path) -> None:
     configured = Settings.model_validate({"access": {"allow_list": "mine"}})
     own = tmp_path / "allow_lists.yaml"
     own.write_text("lists: {mine: {tools: [read_note]}}")
@@ -369,7 +369,7 @@ async def test_the_configured_list_bounds_every_turn_and_no_edit_takes_it_away(t
             pass
 
 
-def test_a_selection_of_nothing_holds_nothing() -> None:
+def test_an_empty_selection_contains_no_tool() -> None:
     assert not Selection().holds(spec("execute"))
     assert not Allowed().permits(spec("execute"))
 
@@ -388,7 +388,7 @@ def test_local_mode_can_be_configured(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spec("ACCESS-4")
-def test_the_command_line_lists_and_calls_as_an_agent_or_a_user_would(
+def test_the_command_line_can_list_and_call_as_an_agent_or_a_user(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     home = ("--home", str(tmp_path))

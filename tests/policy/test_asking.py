@@ -1,4 +1,4 @@
-"""Asking before a call: the eval gate fails open, a person's approval fails closed and is for these arguments alone."""
+"""The eval gate fails open. A person's approval fails closed, and applies only to the arguments that were shown."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ async def pay(amount: int) -> str:
 
 
 class Judge:
-    """An eval gate that does as it is told."""
+    """An eval gate with preset decisions."""
 
     def __init__(self, says: Callable[[], Any]) -> None:
         self.says = says
@@ -67,7 +67,7 @@ async def forever() -> GateDecision:
 
 
 @pytest.mark.spec("ACCESS-7")
-async def test_what_the_gate_refuses_does_not_run_and_its_reason_is_the_message(tmp_path: Path) -> None:
+async def test_a_call_that_the_gate_refuses_does_not_run_and_the_reason_is_its_message(tmp_path: Path) -> None:
     judge = Judge(lambda: GateDecision(approved=False, reason="Too rude."))
     async with open_pipeline(tmp_path, [send, pay], guards=(Gate(judge),)) as h:
         result = await h.call("send", text="x")
@@ -77,7 +77,7 @@ async def test_what_the_gate_refuses_does_not_run_and_its_reason_is_the_message(
 
 
 class Confident:
-    """A gate as other hosts have them: it reads the context without asking whether there is one."""
+    """A gate like those of other hosts: it reads the context without checking whether there is one."""
 
     def __init__(self) -> None:
         self.seen: list[ToolContext] = []
@@ -93,7 +93,7 @@ KNOWN = ToolContext("", "Tell them.", "ada", "chat-7", "They like tea.", 0.9)
 
 
 @pytest.mark.spec("ACCESS-7", "TAG-3")
-async def test_a_gate_reads_confidence_user_and_argument_of_every_call(tmp_path: Path) -> None:
+async def test_a_gate_receives_the_confidence_user_and_argument_of_every_call(tmp_path: Path) -> None:
     gate = Confident()
     sources, people = [StaticSource("mine", [send])], People(gate=gate)
     async with Engine.open(tmp_path, sources=sources, packs=False, environ={}, people=people) as engine:
@@ -111,7 +111,7 @@ async def test_a_gate_reads_confidence_user_and_argument_of_every_call(tmp_path:
 
 
 @pytest.mark.spec("ACCESS-7", "TAG-3")
-async def test_a_gate_of_a_tagged_line_reads_what_followed_the_prefix(tmp_path: Path) -> None:
+async def test_a_gate_receives_the_text_after_the_prefix_of_a_tagged_line(tmp_path: Path) -> None:
     @tool(requires_gate=True, tag=Tag("SEND", r"(\w+): (.+)", ("to", "text")))
     async def send_to(to: str, text: str) -> str:
         """Send a text to somebody."""
@@ -129,7 +129,7 @@ async def test_a_gate_of_a_tagged_line_reads_what_followed_the_prefix(tmp_path: 
 
 @pytest.mark.spec("ACCESS-7")
 @pytest.mark.parametrize("says", [fails, forever])
-async def test_a_gate_that_fails_or_hangs_lets_the_call_run_and_leaves_a_warning(
+async def test_if_the_gate_fails_or_hangs_the_call_runs_and_a_warning_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, says: Callable[[], Any]
 ) -> None:
     with caplog.at_level(logging.WARNING, "knackbox.policy"):
@@ -140,14 +140,14 @@ async def test_a_gate_that_fails_or_hangs_lets_the_call_run_and_leaves_a_warning
 
 @pytest.mark.spec("ACCESS-7")
 @pytest.mark.parametrize("says", [fails, forever])
-async def test_who_wants_it_otherwise_has_such_a_call_refused(tmp_path: Path, says: Callable[[], Any]) -> None:
+async def test_if_so_configured_a_call_is_refused_when_the_gate_fails(tmp_path: Path, says: Callable[[], Any]) -> None:
     async with open_pipeline(tmp_path, [send], guards=(Gate(Judge(says), on_gate_failure="deny", wait_s=0.05),)) as h:
         assert "the gate" in (await h.call("send", text="x")).text
     assert SENT == []
 
 
 class Person:
-    """Answers what it is asked."""
+    """An approver with preset answers."""
 
     def __init__(self, answer: Callable[[ApprovalRequest], Any]) -> None:
         self.answer = answer
@@ -168,7 +168,7 @@ def no(request: ApprovalRequest) -> ApprovalAnswer:
 
 
 @pytest.mark.spec("ACCESS-8")
-async def test_a_yes_lets_exactly_one_call_run(tmp_path: Path) -> None:
+async def test_an_approval_admits_exactly_one_call(tmp_path: Path) -> None:
     person = Person(yes)
     async with open_pipeline(tmp_path, [send, pay], guards=(ApprovalGuard(person, "destructive"),)) as h:
         assert (await h.call("send", text="a")).success
@@ -187,7 +187,9 @@ async def test_a_yes_lets_exactly_one_call_run(tmp_path: Path) -> None:
         (lambda request: ApprovalAnswer(approved=True, digest="of another call"), "not what would run"),
     ],
 )
-async def test_anything_but_a_yes_to_this_very_call_is_a_no(tmp_path: Path, answer: Any, said: str) -> None:
+async def test_anything_but_an_approval_of_exactly_this_call_is_a_rejection(
+    tmp_path: Path, answer: Any, said: str
+) -> None:
     async with open_pipeline(
         tmp_path, [send], guards=(ApprovalGuard(Person(answer), "destructive", expires_s=0.05),)
     ) as h:
@@ -199,7 +201,7 @@ async def test_anything_but_a_yes_to_this_very_call_is_a_no(tmp_path: Path, answ
 
 
 @pytest.mark.spec("ACCESS-8")
-async def test_an_answer_to_one_call_cannot_be_used_for_another(tmp_path: Path) -> None:
+async def test_an_approval_of_one_call_cannot_be_used_for_another(tmp_path: Path) -> None:
     kept: list[ApprovalAnswer] = []
 
     def replaying(request: ApprovalRequest) -> ApprovalAnswer:
@@ -213,7 +215,7 @@ async def test_an_answer_to_one_call_cannot_be_used_for_another(tmp_path: Path) 
 
 
 @pytest.mark.spec("ACCESS-8")
-async def test_arguments_that_change_while_a_person_thinks_are_not_run(tmp_path: Path) -> None:
+async def test_a_call_whose_arguments_change_while_waiting_for_approval_does_not_run(tmp_path: Path) -> None:
     arguments = {"amount": 1}
 
     def meanwhile(request: ApprovalRequest) -> ApprovalAnswer:
@@ -228,7 +230,7 @@ async def test_arguments_that_change_while_a_person_thinks_are_not_run(tmp_path:
 
 
 @pytest.mark.spec("ACCESS-8")
-def test_the_digest_is_of_tool_version_and_arguments_in_any_order() -> None:
+def test_the_digest_depends_on_tool_version_and_arguments_but_not_their_order() -> None:
     from engine.policy.approval import digest_of
 
     one = ToolSpec("t", "Does.")
@@ -239,7 +241,9 @@ def test_the_digest_is_of_tool_version_and_arguments_in_any_order() -> None:
 
 
 @pytest.mark.spec("ACCESS-8")
-async def test_modes_say_who_is_asked_and_nobody_to_ask_is_a_no(tmp_path: Path) -> None:
+async def test_the_mode_decides_which_calls_need_approval_and_without_an_approver_they_are_refused(
+    tmp_path: Path,
+) -> None:
     for mode, refused in (("off", []), ("confirmation", ["pay"]), ("destructive", ["pay", "send"])):
         settings = Settings.model_validate({"policy": {"approval": mode}})
         sources = [StaticSource("mine", [send, pay])]
@@ -250,7 +254,7 @@ async def test_modes_say_who_is_asked_and_nobody_to_ask_is_a_no(tmp_path: Path) 
 
 
 @pytest.mark.spec("ACCESS-7", "ACCESS-8")
-async def test_an_engine_asks_whom_it_was_given(tmp_path: Path) -> None:
+async def test_an_engine_uses_the_given_gate_and_approver(tmp_path: Path) -> None:
     judge, person = Judge(lambda: GateDecision(approved=True)), Person(yes)
     settings = Settings.model_validate({"policy": {"approval": "destructive"}})
     people = People(gate=judge, approver=person)

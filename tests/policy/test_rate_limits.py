@@ -1,4 +1,4 @@
-"""Limits per user: exact when many ask at once, in several processes, and over restarts."""
+"""Limits per user are exact for concurrent calls, across processes, and across restarts."""
 
 import asyncio
 import subprocess
@@ -40,7 +40,7 @@ async def ring() -> str:
     return "rung"
 
 
-async def test_a_call_within_the_cooldown_is_refused_and_says_when_to_try_again(tmp_path: Path) -> None:
+async def test_a_call_within_the_cooldown_is_refused_with_the_time_to_wait(tmp_path: Path) -> None:
     clock = ManualClock()
     records = opened(tmp_path)
     async with open_pipeline(tmp_path, [ring], clock=clock, guards=(RateLimits(records, clock),)) as h:
@@ -72,7 +72,7 @@ async def limited(home: Path, **options: Any) -> AsyncIterator[Engine]:
 
 
 @pytest.mark.spec("TAG-3")
-async def test_the_user_who_is_asking_is_counted_whoever_the_turn_is_of(tmp_path: Path) -> None:
+async def test_a_call_counts_against_the_user_of_the_message_and_not_of_the_turn(tmp_path: Path) -> None:
     async def pinged(engine: Engine, text: str, turn: Turn | None, user: str) -> bool:
         answered = await engine.answer_tags(text, turn, ToolContext(user=user))
         return [result.success for _, result in answered.calls] == [True]
@@ -101,7 +101,7 @@ ENGINES: list[Engine] = []
 
 
 @pytest.mark.spec("REG-1", "ACCESS-7")
-async def test_the_registrys_own_execute_applies_limits_and_gate_and_raises_what_the_limits_say(tmp_path: Path) -> None:
+async def test_registry_execute_applies_limits_and_gate_and_raises_rate_limit_errors(tmp_path: Path) -> None:
     class No:
         async def check(self, tool: ToolDef, ctx: ToolContext) -> GateDecision:
             return GateDecision(approved=ctx.user != "eve", reason="Not you.")
@@ -134,7 +134,7 @@ async def test_the_registrys_own_execute_applies_limits_and_gate_and_raises_what
             await registry.execute("ping", {"raw_arg": "a"}, "ada")
 
 
-def test_the_day_is_that_of_utc_and_the_next_one_starts_anew(tmp_path: Path) -> None:
+def test_daily_limits_are_reset_at_midnight_utc(tmp_path: Path) -> None:
     clock = ManualClock(start=datetime(2026, 1, 2, 23, 0, tzinfo=UTC))
     records = opened(tmp_path)
     limits, spec = RateLimits(records, clock), ToolSpec("t", "Does.", daily_limit=2)
@@ -148,7 +148,7 @@ def test_the_day_is_that_of_utc_and_the_next_one_starts_anew(tmp_path: Path) -> 
     records.close()
 
 
-def test_a_clock_that_was_set_back_does_not_lock_a_user_out(tmp_path: Path) -> None:
+def test_setting_the_clock_back_does_not_lock_a_user_out(tmp_path: Path) -> None:
     clock = ManualClock()
     records = opened(tmp_path)
     limits, spec = RateLimits(records, clock), ToolSpec("t", "Does.", cooldown_seconds=10)
@@ -160,7 +160,7 @@ def test_a_clock_that_was_set_back_does_not_lock_a_user_out(tmp_path: Path) -> N
     records.close()
 
 
-async def test_of_many_calls_at_once_exactly_as_many_pass_as_may(tmp_path: Path) -> None:
+async def test_concurrent_calls_are_admitted_exactly_up_to_the_limit(tmp_path: Path) -> None:
     ran = 0
 
     @tool(daily_limit=7)
@@ -196,7 +196,7 @@ print(passed)
 
 
 @pytest.mark.slow
-def test_several_processes_on_one_home_share_one_count_which_outlives_them(tmp_path: Path) -> None:
+def test_processes_on_one_home_share_a_persistent_count(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/records.db"
     opened(tmp_path).close()
     running = [

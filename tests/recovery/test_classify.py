@@ -1,4 +1,4 @@
-"""One table decides what an error means."""
+"""One table classifies all errors."""
 
 import errno
 import socket
@@ -127,7 +127,7 @@ def test_an_error_of_a_model_client_is_classified_by_its_status():
 
 
 @pytest.mark.spec("FAIL-1")
-def test_the_tools_own_word_comes_first_and_is_taken_whole():
+def test_the_classification_by_the_tool_itself_takes_precedence():
     error = ToolFailure("x", failure_class=RETRYABLE, reason="mine", retry_after=3, may_have_started=False)
     failure = classify(error, FailureFacts())
     assert (failure.retry_after, failure.may_have_started, failure.replay_safe) == (3, False, True)
@@ -135,7 +135,7 @@ def test_the_tools_own_word_comes_first_and_is_taken_whole():
 
 
 @pytest.mark.spec("FAIL-1", "FAIL-2")
-def test_only_who_knows_says_that_nothing_has_started():
+def test_only_errors_that_know_it_report_that_nothing_was_started():
     assert not classify(SandboxError("busy"), FailureFacts()).may_have_started
     assert classify(SandboxError("died", may_have_started=True), FailureFacts()).may_have_started
     assert classify(
@@ -145,7 +145,7 @@ def test_only_who_knows_says_that_nothing_has_started():
 
 
 @pytest.mark.spec("FAIL-1")
-def test_a_repeat_is_safe_for_a_safe_tool_or_when_nothing_started():
+def test_a_retry_is_safe_if_the_tool_is_replay_safe_or_nothing_was_started():
     assert classify(TimeoutError(), FailureFacts(replay_safe=True)).replay_safe
     assert classify(TimeoutError(), FailureFacts(started=False)).replay_safe
     assert not classify(TimeoutError(), FailureFacts()).replay_safe
@@ -163,26 +163,26 @@ def test_retry_after_is_read_from_seconds_dates_and_milliseconds():
 
 
 @given(st.text(max_size=60) | st.none(), st.text(max_size=10) | st.none())
-def test_a_retry_after_nobody_understands_is_no_wait_and_never_an_error(value, milliseconds):
+def test_an_invalid_retry_after_is_ignored(value, milliseconds):
     wait = parse_retry_after(value, milliseconds, NOW)
     assert wait is None or 0 <= wait <= LONGEST_WAIT_S
 
 
-def test_a_wait_is_never_negative_endless_or_not_a_number():
+def test_a_wait_is_never_negative_unlimited_or_nan():
     assert parse_retry_after("-5", None, NOW) == 0
     assert parse_retry_after("Wed, 21 Oct 2015 07:28:00 GMT", None, NOW) == 0
     assert parse_retry_after("inf", None, NOW) == LONGEST_WAIT_S
     assert parse_retry_after("nan", None, NOW) is None
 
 
-def test_causes_that_form_a_ring_end():
+def test_a_cycle_of_causes_does_not_hang_the_classification():
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__cause__, second.__cause__ = second, first
     assert classify(first, FailureFacts()).failure_class is UNKNOWN
 
 
 @pytest.mark.spec("BOX-7", "BOX-11")
-def test_a_full_queue_says_how_long_to_wait_and_neither_it_nor_missing_packages_have_run_anything():
+def test_a_full_queue_gives_a_retry_time_and_neither_it_nor_missing_packages_count_as_started():
     busy = classify(Busy("Every box is in use.", retry_after=2.5), FailureFacts())
     assert (busy.retry_after, busy.may_have_started, busy.replay_safe) == (2.5, False, True)
     unresolved = classify(UnresolvedRequirements("no six==99"), FailureFacts())

@@ -1,4 +1,4 @@
-"""Fallback chains: followed, checked to the column, read again after an edit."""
+"""Fallback chains are followed, validated with the position of each error, and reloaded after an edit."""
 
 import importlib
 import logging
@@ -78,14 +78,14 @@ def refused(path, text):
 
 
 def edit(path, text):
-    """As an editor does: a new file in its place, so that the change shows whatever the clock's grain."""
+    """Replace a file, as editors do. A new inode shows the change even if the time stamp stays the same."""
     other = path.with_suffix(".new")
     other.write_text(text)
     os.replace(other, path)
 
 
 @pytest.mark.spec("FAIL-6")
-async def test_a_dead_tool_leads_to_its_alternatives_with_mapped_arguments(tmp_path, chains_file):
+async def test_a_failed_tool_suggests_its_alternatives_with_mapped_arguments(tmp_path, chains_file):
     async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         result = await h.call("dead", query="cats")
     assert not result.success
@@ -95,7 +95,7 @@ async def test_a_dead_tool_leads_to_its_alternatives_with_mapped_arguments(tmp_p
 
 
 @pytest.mark.spec("FAIL-6")
-async def test_an_automatic_alternative_really_runs_and_the_result_says_so(tmp_path, chains_file):
+async def test_an_automatic_alternative_runs_and_is_named_in_the_result(tmp_path, chains_file):
     chains_file.write_text(AUTO)
     async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         result = await h.call("dead", query="cats")
@@ -107,7 +107,7 @@ async def test_an_automatic_alternative_really_runs_and_the_result_says_so(tmp_p
 
 
 @pytest.mark.spec("FAIL-6")
-async def test_an_automatic_alternative_that_fails_too_is_told_and_its_arguments_are_validated(tmp_path, chains_file):
+async def test_a_failed_automatic_alternative_is_reported_and_its_arguments_are_validated(tmp_path, chains_file):
     chains_file.write_text(AUTO)
     async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         result = await h.call("dead", query="fail")
@@ -120,7 +120,7 @@ async def test_an_automatic_alternative_that_fails_too_is_told_and_its_arguments
 @pytest.mark.parametrize(
     ("kind", "follows"), [("denied", False), ("wrong", False), ("missing", True), ("bug", True), ("unreachable", True)]
 )
-async def test_there_is_no_fallback_around_a_denial_nor_for_what_the_model_corrects(
+async def test_there_is_no_fallback_for_denials_and_for_mistakes_that_the_model_can_correct(
     tmp_path, chains_file, kind, follows
 ):
     async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
@@ -129,7 +129,7 @@ async def test_there_is_no_fallback_around_a_denial_nor_for_what_the_model_corre
 
 
 @pytest.mark.spec("FAIL-3")
-async def test_a_fatal_failure_stops_and_suggests_replan(tmp_path):
+async def test_a_fatal_failure_is_not_retried_and_suggests_replan(tmp_path):
     async with open_pipeline(tmp_path, TOOLS) as h:
         result = await h.call("dead", kind="denied")
     assert result.failure.failure_class is FATAL
@@ -181,7 +181,7 @@ async def test_a_fatal_failure_stops_and_suggests_replan(tmp_path):
         ("chains:\n  dead:\n    - <<: {tool: sparr}\n", "3:18", "unknown tool 'sparr'"),
     ],
 )
-def test_a_bad_file_is_refused_with_file_line_and_column(tmp_path, text, place, problem):
+def test_an_invalid_file_is_rejected_with_file_line_and_column(tmp_path, text, place, problem):
     path = tmp_path / "chains.yaml"
     said = refused(path, text)
     assert said.startswith(f"{path}:{place}: ")
@@ -211,7 +211,7 @@ FRAGMENTS += ["{", "}", "[", "]", "&a ", "*a", "<<", "!!x ", "? ", "| ", "#", "'
 @pytest.mark.spec("FAIL-6")
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join))
 @settings(max_examples=120, deadline=None)
-def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path_factory, text):
+def test_any_file_is_either_read_or_rejected_in_one_line(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "fuzzed.yaml"
     for whole in (text, "chains:\n  dead:\n    - " + text):
         path.write_text(whole)
@@ -225,7 +225,7 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path_factor
 
 
 @pytest.mark.spec("FAIL-6")
-def test_a_file_that_is_not_text_or_not_there_is_refused_clearly(tmp_path):
+def test_a_binary_or_missing_file_is_rejected_with_a_clear_error(tmp_path):
     path = tmp_path / "chains.yaml"
     path.write_bytes(b"chains:\n  # \xff\n")
     with pytest.raises(ConfigError, match=r"chains.yaml:2:5: this is not UTF-8 text"):
@@ -235,7 +235,7 @@ def test_a_file_that_is_not_text_or_not_there_is_refused_clearly(tmp_path):
 
 
 @pytest.mark.spec("FAIL-6")
-def test_an_edit_counts_from_the_next_use_on(chains_file):
+def test_an_edit_applies_from_the_next_use_on(chains_file):
     chains = FallbackChains(chains_file, lambda: SPECS)
     assert [each.tool for each in chains.alternatives("dead")] == ["spare", "writer"]
     edit(chains_file, "chains:\n  dead:\n    - tool: writer\n")
@@ -244,7 +244,7 @@ def test_an_edit_counts_from_the_next_use_on(chains_file):
 
 
 @pytest.mark.spec("FAIL-6")
-async def test_a_bad_edit_keeps_the_last_good_chains_and_says_so(tmp_path, chains_file, caplog):
+async def test_an_invalid_edit_keeps_the_last_valid_chains_and_is_reported(tmp_path, chains_file, caplog):
     async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         edit(chains_file, "chains:\n  dead: [\n")
         with caplog.at_level(logging.WARNING):
@@ -260,7 +260,7 @@ async def test_a_bad_edit_keeps_the_last_good_chains_and_says_so(tmp_path, chain
 
 
 @pytest.mark.spec("FAIL-6")
-def test_a_deleted_file_keeps_the_last_good_chains_and_a_new_one_counts(chains_file):
+def test_a_deleted_file_keeps_the_last_valid_chains_and_a_new_file_applies(chains_file):
     chains = FallbackChains(chains_file, lambda: SPECS)
     chains_file.unlink()
     assert len(chains.alternatives("dead")) == 2
@@ -270,7 +270,7 @@ def test_a_deleted_file_keeps_the_last_good_chains_and_a_new_one_counts(chains_f
     assert chains.problem == ""
 
 
-def test_literals_keep_their_types_and_a_doubled_dollar_is_one(tmp_path):
+def test_literals_keep_their_types_and_a_double_dollar_is_a_literal_one(tmp_path):
     path = tmp_path / "chains.yaml"
     path.write_text(
         "chains:\n  writer:\n    - tool: open\n      arguments:\n"
@@ -300,7 +300,7 @@ def test_literals_keep_their_types_and_a_doubled_dollar_is_one(tmp_path):
 
 
 @pytest.mark.spec("FAIL-6")
-def test_a_file_that_is_made_or_removed_later_counts_from_the_next_failure_on(tmp_path):
+def test_creating_or_removing_the_file_takes_effect_at_the_next_failure(tmp_path):
     own, shipped = tmp_path / "own.yaml", tmp_path / "shipped.yaml"
     shipped.write_text(SUGGEST.replace("dead", "nobody_has_it"))
     chains = FallbackChains(own, lambda: SPECS, otherwise=shipped)
@@ -313,14 +313,14 @@ def test_a_file_that_is_made_or_removed_later_counts_from_the_next_failure_on(tm
 
 
 @pytest.mark.spec("FAIL-6")
-def test_the_shipped_chains_are_read_leniently_and_name_what_was_left_out():
+def test_unknown_tools_in_the_shipped_chains_are_skipped_and_logged():
     chains = FallbackChains(Path("nowhere"), lambda: SPECS, otherwise=shipped_chains())
     assert chains.chains() == {}
     assert any("unknown tool 'vision_analysis'" in each for each in chains.skipped)
 
 
 @pytest.mark.spec("FAIL-6")
-def test_the_shipped_chains_fit_the_shipped_tools_exactly():
+def test_the_shipped_chains_are_valid_for_the_shipped_tools():
     modules = [
         importlib.import_module(f"builtin_tools.{each.name}") for each in pkgutil.iter_modules(builtin_tools.__path__)
     ]

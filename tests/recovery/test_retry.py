@@ -1,4 +1,4 @@
-"""Retries: who may be repeated, how often, after which wait, and within the deadline."""
+"""Retries: which calls are retried, how often, after which wait, and within the deadline."""
 
 import random
 from datetime import timedelta
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.contract.failure import Failure, FailureClass, ToolFailure
 from engine.contract.spec import Annotations
-from engine.recovery.retry import LONGEST_WAIT_S, Retrier, settle
+from engine.recovery.retry import LONGEST_WAIT_S, Retrier, without_unsafe_retry
 from engine.registry.decorate import tool
 from sandbox.contract import SandboxError
 from tests.dispatch.pipeline_fixture import ManualClock, open_pipeline
@@ -19,7 +19,7 @@ READ_ONLY = Annotations(read_only=True)
 
 
 def failing(errors, **options):
-    """A tool that raises these errors one after the other, then succeeds."""
+    """Return a tool that raises these errors one after the other, and then succeeds."""
     left = list(errors)
     runs: list[int] = []
 
@@ -45,7 +45,7 @@ def too_many(value):
     "options",
     [{"annotations": READ_ONLY}, {"annotations": Annotations(idempotent=True)}, {"idempotency_key_fields": ("a",)}],
 )
-async def test_what_may_pass_is_repeated_up_to_three_attempts_for_a_tool_that_allows_it(tmp_path, options):
+async def test_transient_failures_of_replay_safe_tools_are_retried_up_to_three_attempts(tmp_path, options):
     clock = ManualClock()
     flaky, runs = failing([ConnectionResetError("1"), TimeoutError("2")], **options)
     async with open_pipeline(tmp_path, [flaky], clock=clock) as h:
@@ -56,7 +56,7 @@ async def test_what_may_pass_is_repeated_up_to_three_attempts_for_a_tool_that_al
 
 
 @pytest.mark.spec("FAIL-2")
-async def test_after_the_third_attempt_it_gives_up_and_says_how_often_it_tried(tmp_path):
+async def test_after_the_third_attempt_the_failure_reports_the_number_of_attempts(tmp_path):
     flaky, runs = failing([ConnectionResetError(str(n)) for n in range(9)], annotations=READ_ONLY)
     async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         result = await h.call("flaky")
@@ -66,7 +66,7 @@ async def test_after_the_third_attempt_it_gives_up_and_says_how_often_it_tried(t
 
 
 @pytest.mark.spec("FAIL-2")
-async def test_a_tool_that_may_have_acted_is_not_repeated_and_the_model_is_told_to_check(tmp_path):
+async def test_a_call_that_may_have_taken_effect_is_not_retried_and_the_model_is_advised_to_check(tmp_path):
     flaky, runs = failing([ConnectionResetError("cut")], annotations=Annotations(destructive=True))
     async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         result = await h.call("flaky")
@@ -85,7 +85,7 @@ async def test_a_tool_that_may_have_acted_is_not_repeated_and_the_model_is_told_
         ToolFailure("not sent", failure_class=FailureClass.RETRYABLE, may_have_started=False),
     ],
 )
-async def test_what_provably_never_started_is_repeated_even_for_a_destructive_tool(tmp_path, error):
+async def test_a_call_that_never_started_is_retried_even_for_a_destructive_tool(tmp_path, error):
     flaky, runs = failing([error], annotations=Annotations(destructive=True))
     async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         assert (await h.call("flaky")).output == "done"
@@ -93,7 +93,7 @@ async def test_what_provably_never_started_is_repeated_even_for_a_destructive_to
 
 
 @pytest.mark.spec("FAIL-2")
-async def test_a_later_attempt_that_may_have_started_ends_the_repeating(tmp_path):
+async def test_a_later_attempt_that_may_have_started_ends_the_retries(tmp_path):
     errors = [SandboxError("no box"), SandboxError("lost it", may_have_started=True)]
     flaky, runs = failing(errors, annotations=Annotations(destructive=True))
     async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
@@ -107,7 +107,7 @@ async def test_a_later_attempt_that_may_have_started_ends_the_repeating(tmp_path
 @pytest.mark.parametrize(
     ("errors", "expected"), [([ValueError("x")], 1), ([PermissionError("x")], 1), ([KeyError("x")], 1)], ids=str
 )
-async def test_only_what_may_pass_is_repeated(tmp_path, errors, expected):
+async def test_only_transient_failures_are_retried(tmp_path, errors, expected):
     flaky, runs = failing(errors, annotations=READ_ONLY)
     async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         assert not (await h.call("flaky")).success
@@ -115,7 +115,7 @@ async def test_only_what_may_pass_is_repeated(tmp_path, errors, expected):
 
 
 @pytest.mark.spec("FAIL-2")
-async def test_retry_after_is_the_least_wait_given_in_seconds_or_as_a_date(tmp_path):
+async def test_retry_after_is_the_minimum_wait_in_seconds_or_as_a_date(tmp_path):
     clock = ManualClock()
     date = (clock.start + timedelta(seconds=9)).strftime("%a, %d %b %Y %H:%M:%S GMT")
     flaky, _ = failing([too_many("4"), too_many(date)], annotations=READ_ONLY)
@@ -126,7 +126,7 @@ async def test_retry_after_is_the_least_wait_given_in_seconds_or_as_a_date(tmp_p
 
 
 @pytest.mark.spec("FAIL-2")
-async def test_a_wait_beyond_the_deadline_is_not_begun_and_the_model_is_told_how_long(tmp_path):
+async def test_a_wait_beyond_the_deadline_is_not_started_and_is_reported_to_the_model(tmp_path):
     clock = ManualClock()
     flaky, runs = failing([too_many("120")], annotations=READ_ONLY, timeout_s=30)
     async with open_pipeline(tmp_path, [flaky], clock=clock) as h:
@@ -137,7 +137,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun_and_the_model_is_told_how
 
 
 @pytest.mark.spec("FAIL-2")
-async def test_a_sync_tool_is_repeated_in_the_same_way(tmp_path):
+async def test_sync_tools_are_retried_in_the_same_way(tmp_path):
     left = [ConnectionResetError("1")]
 
     @tool(annotations=READ_ONLY)
@@ -152,13 +152,13 @@ async def test_a_sync_tool_is_repeated_in_the_same_way(tmp_path):
 
 
 @given(st.integers(1, 30), st.none() | st.floats(0, 1000), st.integers())
-def test_waits_grow_are_bounded_and_never_shorter_than_asked(attempt, asked, seed):
+def test_waits_grow_are_bounded_and_never_shorter_than_requested(attempt, asked, seed):
     wait = Retrier(rng=random.Random(seed))._wait(attempt, asked)
     assert (asked or 0) <= wait <= (asked or 0) + LONGEST_WAIT_S
 
 
-def test_settling_changes_only_what_might_be_repeated_wrongly():
+def test_only_unsafe_retryable_failures_become_diagnostic():
     unsafe = Failure(FailureClass.RETRYABLE, "timeout")
-    assert settle(unsafe).failure_class is FailureClass.DIAGNOSTIC
+    assert without_unsafe_retry(unsafe).failure_class is FailureClass.DIAGNOSTIC
     for kept in (Failure(FailureClass.RETRYABLE, "x", replay_safe=True), Failure(FailureClass.FATAL, "x")):
-        assert settle(kept) is kept
+        assert without_unsafe_retry(kept) is kept

@@ -14,7 +14,7 @@ async def whose(ctx: CallContext, greeting: str = "hello") -> str:
 
 @tool(name="shout")
 async def shout(text: str) -> str:
-    """Say it loudly."""
+    """Return the text in capital letters."""
     return text.upper()
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the registries share."""
+"""Helpers for the tests of the registries."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def settings(*prefixes: str) -> Settings:
 
 
 def engine(home: Path, *prefixes: str, packs: bool = False, **more: Any) -> Any:
-    """An engine on a home, whose adapters may be below these modules; by default those of these tests."""
+    """Open an engine on a home. Its adapters may be in the modules `prefixes`; by default in those of the tests."""
     return Engine.open(home, settings=settings(*prefixes), packs=packs, environ={}, **more)
 
 
@@ -33,8 +33,8 @@ def on_disk(home: Path, subject: str = "tools") -> dict[str, Any]:
     return dict(json.loads((home / "registries" / f"{subject}.json").read_bytes()))
 
 
-def told(opened: Engine, subject: str = "tools") -> list[tuple[str, str]]:
-    """(event, item) of every change that was told of a subject."""
+def published(opened: Engine, subject: str = "tools") -> list[tuple[str, str]]:
+    """Return (event, item) of every published change of a subject."""
     events = opened.events.read(limit=100_000)
     return [
         (each.payload["event"], each.payload["item_id"])

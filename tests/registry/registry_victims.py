@@ -1,4 +1,4 @@
-"""Writers and a reader of a registry's file that are killed. What they did they write into journals."""
+"""Writers and a reader of a registry's file, which tests kill. They record in journals what they have done."""
 
 import os
 import random
@@ -29,7 +29,7 @@ def envelope(item: str, version: int) -> dict[str, Any]:
 
 
 def write_on(pipe: Any, home: str, name: str, first: int) -> None:
-    """Register and delete, for ever; a line in the journal before and after each."""
+    """Register and delete items endlessly, with a line in the journal before and after each change."""
     registry = opened(home)
     out = os.open(f"{home}/{name}.journal", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     rng = random.Random(first)
@@ -49,7 +49,7 @@ def write_on(pipe: Any, home: str, name: str, first: int) -> None:
 
 
 def read_on(pipe: Any, home: str) -> None:
-    """Read until told to end; then say how often, and what was wrong."""
+    """Read until asked to stop. Then report how often the file was read, and what was wrong."""
     registry = opened(home)
     path = Path(home) / "registries" / "tools.json"
     wrong: list[str] = []

@@ -1,4 +1,4 @@
-"""Adapters: resolved late, only where the operator allows it, reloaded after a trial in a box. (REG-4)"""
+"""Adapters are resolved at the first call, only in allowed modules, and reloaded after a trial in a box. (REG-4)"""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spec("REG-4"), pytest.mark.slow]
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package of the operator's, on the path: write files into it."""
+    """Return the folder of a package on the import path, to write files into."""
     folder = tmp_path / "site" / "operators_own"
     folder.mkdir(parents=True)
     (folder / "__init__.py").touch()
@@ -28,7 +28,7 @@ def tool(path: str, schema: object = None) -> dict[str, object]:
     return {"spec_id": "it", "adapter_path": path, **({"params_schema": schema} if schema else {})}
 
 
-async def test_an_adapter_is_a_function_with_or_without_the_context_or_a_tool(tmp_path):
+async def test_an_adapter_may_be_a_function_with_or_without_context_or_a_tool(tmp_path):
     text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder())
@@ -67,7 +67,7 @@ async def test_nothing_is_imported_before_the_first_call(tmp_path, package):
         ("class run:\n    pass\n", "neither a tool nor a function"),
     ],
 )
-async def test_an_adapter_that_cannot_be_used_fails_its_calls_and_its_health_and_not_the_start(
+async def test_an_unusable_adapter_fails_its_calls_and_the_health_check_but_not_the_start(
     tmp_path, package, source, why
 ):
     (package / "broken.py").write_text(source)
@@ -84,7 +84,7 @@ async def test_an_adapter_that_cannot_be_used_fails_its_calls_and_its_health_and
             assert (await one.call("it", {})).success
 
 
-async def test_only_what_lies_below_a_configured_module_is_imported(tmp_path, package):
+async def test_only_adapters_in_configured_modules_are_imported(tmp_path, package):
     (package / "mine.py").write_text("def run():\n    return 1\n")
     async with engine(tmp_path / "home", "operators_ow", "operators_own.other") as one:
         for path in ("operators_own.mine:run", "os:system", "operators_ownx:run"):
@@ -101,14 +101,14 @@ async def test_only_what_lies_below_a_configured_module_is_imported(tmp_path, pa
 
 
 @pytest.mark.parametrize("path", ["os", ":x", "a.b:", "a..b:c", "a b:c", "a:b.c", "../a:b", "a:__import__('os')"])
-async def test_what_is_no_path_of_an_attribute_is_refused(tmp_path, path):
+async def test_an_invalid_adapter_path_is_rejected(tmp_path, path):
     async with engine(tmp_path, "a", "os") as one:
         with pytest.raises(RegistryError, match="adapter_path"):
             await one.registries.register_tool(tool(path))
 
 
 @pytest.mark.parametrize("how", ["module", "package", "link"])
-async def test_what_agents_wrote_is_never_imported_though_its_name_is_allowed(tmp_path, monkeypatch, how):
+async def test_code_written_by_agents_is_never_imported_even_under_an_allowed_name(tmp_path, monkeypatch, how):
     home, trace = tmp_path / "home", tmp_path / "ran"
     code = f"open({str(trace)!r}, 'w').close()\ndef run():\n    return 1\n"
     async with engine(home, "planted") as one:
@@ -132,7 +132,7 @@ async def test_what_agents_wrote_is_never_imported_though_its_name_is_allowed(tm
         assert "planted" not in sys.modules
 
 
-async def test_an_edited_adapter_is_taken_over_after_a_trial_in_a_box_and_kept_out_when_that_fails(tmp_path, package):
+async def test_an_edited_adapter_is_used_only_after_a_successful_trial_in_a_box(tmp_path, package):
     file, trace = package / "edited.py", tmp_path / "ran"
     (package / "beside.py").write_text("WORD = 'beside'\n")
     file.write_text("def run():\n    return 'old'\n")
@@ -156,7 +156,7 @@ async def test_an_edited_adapter_is_taken_over_after_a_trial_in_a_box_and_kept_o
         assert (await one.call("it", {})).output == "new, beside"
 
 
-async def test_registering_a_tool_again_has_its_edited_adapter_reloaded_in_engines_that_run(tmp_path, package):
+async def test_registering_a_tool_again_reloads_its_edited_adapter_in_running_engines(tmp_path, package):
     file = package / "again.py"
     file.write_text("def run():\n    return 1\n")
     async with engine(tmp_path / "home", "operators_own") as one, engine(tmp_path / "home", "operators_own") as other:
@@ -169,7 +169,7 @@ async def test_registering_a_tool_again_has_its_edited_adapter_reloaded_in_engin
         assert (await one.call("it", {})).output == "two"
 
 
-async def test_the_schema_and_the_function_must_agree(tmp_path):
+async def test_the_schema_must_match_the_functions_signature(tmp_path):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder() | {"adapter_path": f"{HERE}:strange"})
         assert (
@@ -182,9 +182,7 @@ async def test_the_schema_and_the_function_must_agree(tmp_path):
         assert "int is neither" in (await one.registries.health())["add"]
 
 
-async def test_an_edited_adapter_is_taken_over_by_itself_and_one_that_does_not_import_is_tried_once(
-    tmp_path, package, caplog
-):
+async def test_an_edited_adapter_is_reloaded_automatically_and_a_broken_one_is_tried_once(tmp_path, package, caplog):
     file = package / "watched.py"
     file.write_text("def run():\n    return 'old'\n")
     async with engine(tmp_path / "home", "operators_own") as one:
@@ -209,7 +207,7 @@ async def test_an_edited_adapter_is_taken_over_by_itself_and_one_that_does_not_i
         assert one.registries.tools.adapters.edited()
 
 
-async def test_an_import_that_takes_too_long_runs_nothing_and_says_so(tmp_path, package):
+async def test_if_an_import_takes_too_long_nothing_is_run_and_the_error_says_so(tmp_path, package):
     trace = tmp_path / "ran"
     (package / "slow.py").write_text(
         f"import time\ntime.sleep(2)\n\n\ndef run():\n    open({str(trace)!r}, 'w').close()\n    return 'in the end'\n"
@@ -254,9 +252,7 @@ asyncio.run(main())
         ("import time\n\n\ndef run():\n    time.sleep(600)\n", 0.8, "True"),
     ],
 )
-def test_neither_an_import_nor_a_first_call_that_hangs_keeps_the_process_from_ending(
-    tmp_path, package, source, share, started
-):
+def test_a_hanging_import_or_first_call_does_not_keep_the_process_alive(tmp_path, package, source, share, started):
     (package / "hangs.py").write_text(source)
     code = f"import sys; sys.path.insert(0, {str(package.parent)!r})\n"
     code += HANGS.format(home=str(tmp_path / "home"), path="operators_own.hangs:run", share=share)

@@ -58,7 +58,7 @@ def test_the_spec_comes_from_the_function():
     assert spec.replay_safe
 
 
-def test_the_schema_has_types_defaults_and_descriptions_and_no_titles():
+def test_the_schema_has_types_defaults_and_descriptions_but_no_titles():
     schema = add.spec.parameters
     properties = schema["properties"]
     assert list(properties) == ["a", "point", "schema", "copy", "n"]
@@ -73,12 +73,12 @@ def test_the_schema_has_types_defaults_and_descriptions_and_no_titles():
     jsonschema_rs.meta.validate(schema)
 
 
-async def test_arguments_arrive_as_the_annotated_types_and_defaults_are_the_functions_own():
+async def test_arguments_are_converted_to_annotated_types_and_defaults_come_from_the_function():
     assert await add.run("ctx", {"a": 1, "point": {"x": 2}}) == ("ctx", 1, Point(2), "x", None, 3)
 
 
 @pytest.mark.spec("CALL-3")
-async def test_what_passes_the_schema_and_not_the_type_is_refused_before_the_function_runs():
+async def test_arguments_that_match_the_schema_but_not_the_type_are_rejected_before_the_function_runs():
     with pytest.raises(ToolFailure, match=r"`a`: .*given 'x'") as caught:
         await add.run("ctx", {"a": "x", "point": {"x": 2}})
     assert (caught.value.reason, caught.value.may_have_started, caught.value.end) == (

@@ -18,7 +18,7 @@ from engine.registry.envelope import read_tool, write_tool
 from engine.registry.file_registry import Corrupt, parse
 from engine.registry.static import RegistryError, StaticSource
 from tests.eventually import eventually
-from tests.registry.parts import HERE, adder, engine, on_disk, told
+from tests.registry.parts import HERE, adder, engine, on_disk, published
 
 ENVELOPE = {
     "spec_id",
@@ -39,14 +39,14 @@ def listed(found):
 
 
 @pytest.mark.spec("REG-5", "REG-8")
-async def test_what_is_registered_is_in_its_file_told_and_there_at_the_next_start(tmp_path):
+async def test_a_registered_item_is_stored_published_and_loaded_at_the_next_start(tmp_path):
     prompt = PromptSpec("hi", "Hello {name}", ("name",), locale="en", tags=("greeting",), desc="Greets.")
     agent = AgentSpec("careful", "Careful", allowed_tools=("add",), memory_spaces=("notes/*",), caps=("sums",))
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder(category="search", owner="somebody"))
         await one.registries.register_prompt(prompt)
         await one.registries.register_agent(agent)
-        assert [told(one, subject) for subject in ("tools", "prompts", "agents")] == [
+        assert [published(one, subject) for subject in ("tools", "prompts", "agents")] == [
             [("upsert", "add")],
             [("upsert", "hi")],
             [("upsert", "careful")],
@@ -67,7 +67,7 @@ async def test_what_is_registered_is_in_its_file_told_and_there_at_the_next_star
         assert (spec.annotations, dict(spec.meta)) == (Annotations(read_only=True), {"owner": "somebody"})
         assert await one.registries.prompt("hi") == prompt
         assert await one.registries.agent("careful") == agent
-        assert len(told(one)) == 1  # nothing is told twice
+        assert len(published(one)) == 1  # nothing is published twice
 
 
 @pytest.mark.spec("REG-5")
@@ -91,7 +91,7 @@ async def test_what_is_registered_is_in_its_file_told_and_there_at_the_next_star
         returns=st.sampled_from([None, {"type": "integer"}]),
     )
 )
-def test_a_spec_survives_the_way_to_the_file_and_back(spec):
+def test_a_spec_is_unchanged_after_it_is_written_and_read(spec):
     assert read_tool(json.loads(json.dumps(write_tool(spec)))) == spec
 
 
@@ -119,12 +119,12 @@ def test_a_spec_survives_the_way_to_the_file_and_back(spec):
         ({"meta": {"description": "x" * 20_001}}, "meta.description"),
     ],
 )
-async def test_an_envelope_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, change, why):
+async def test_an_invalid_envelope_is_rejected_and_nothing_is_written(tmp_path, change, why):
     async with engine(tmp_path) as one:
         with pytest.raises(RegistryError, match=why):
             await one.registries.register_tool(adder() | change)
         assert not (tmp_path / "registries" / "tools.json").exists()
-        assert told(one) == []
+        assert published(one) == []
         with pytest.raises(RegistryError, match="no such field"):
             await one.registries.register_agent({"spec_id": "a", "power": 9})
         with pytest.raises(RegistryError, match=r"policy_overrides.band_flor: no such field"):
@@ -136,7 +136,7 @@ async def test_an_envelope_that_does_not_fit_is_refused_and_nothing_is_written(t
 
 
 @pytest.mark.spec("REG-1", "REG-5")
-async def test_a_registered_tool_takes_no_name_that_is_taken(tmp_path):
+async def test_a_tool_cannot_be_registered_under_a_taken_name(tmp_path):
     @tool(aliases=("go",))
     async def run() -> None:
         """Run."""
@@ -157,7 +157,7 @@ async def _nothing() -> None:
 
 
 @pytest.mark.spec("REG-1", "REG-5", "REG-8")
-async def test_disabled_and_deleted_ones_are_gone_for_all_processes_and_told(tmp_path):
+async def test_disabling_and_deleting_apply_to_all_processes_and_are_published(tmp_path):
     async with engine(tmp_path) as one, engine(tmp_path) as other:
         await one.registries.register_tool(adder())
         await one.registries.register_tool(adder("minus"))
@@ -169,16 +169,16 @@ async def test_disabled_and_deleted_ones_are_gone_for_all_processes_and_told(tmp
         await one.registry.enable("add")
         assert listed(await other.list_tools()) == ["add"]
         expected = [("upsert", "add"), ("upsert", "minus"), ("disable", "add"), ("delete", "minus"), ("upsert", "add")]
-        assert told(one) == expected
+        assert published(one) == expected
         await one.registry.disable("add")
         await one.registry.delete("add")
         assert on_disk(tmp_path) == {"items": {}, "disabled": {}}
     async with engine(tmp_path) as again:
-        assert told(again) == [*expected, ("disable", "add"), ("delete", "add")]
+        assert published(again) == [*expected, ("disable", "add"), ("delete", "add")]
 
 
 @pytest.mark.spec("REG-5")
-async def test_a_running_engine_calls_what_another_process_registered_without_listing_first(tmp_path):
+async def test_a_running_engine_can_call_a_tool_registered_by_another_process_without_listing_first(tmp_path):
     async with engine(tmp_path) as one, engine(tmp_path) as other:
         assert not (await one.call("add", {"a": 1, "b": 2})).success
         await other.registries.register_tool(adder())
@@ -195,7 +195,7 @@ async def test_a_running_engine_calls_what_another_process_registered_without_li
     [b"", b"{", b'{"items": {"a": ', b"\xff\xfe", b"[]", b'{"items": []}', b'{"items": {}, "disabled": {"a": 1}}',
      b'{"items": {"a": NaN}}', b'{"items": {"a": 1e999}}', b'{"items": {}, "items": {}}', b"[" * 100_000],
 )  # fmt: skip
-async def test_a_damaged_file_is_set_aside_by_name_and_the_rest_loads(tmp_path, damage):
+async def test_a_damaged_file_is_renamed_and_the_other_files_are_loaded(tmp_path, damage):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder())
         await one.registries.register_prompt(PromptSpec("hi", "Hello"))
@@ -206,15 +206,15 @@ async def test_a_damaged_file_is_set_aside_by_name_and_the_rest_loads(tmp_path, 
         assert [path.read_bytes() for path in aside] == [damage]
         (problem,) = await one.registries.problems()
         assert aside[0].name in str(problem)
-    async with engine(tmp_path) as one:  # still said, and the loss is told
+    async with engine(tmp_path) as one:  # still said, and the loss is published
         assert len(await one.registries.problems()) == 1
-        assert told(one) == [("upsert", "add"), ("delete", "add")]
+        assert published(one) == [("upsert", "add"), ("delete", "add")]
         await one.registries.register_tool(adder())
         assert listed(await one.list_tools()) == ["add"]
 
 
 @pytest.mark.spec("REG-5")
-async def test_why_a_file_was_set_aside_is_said_once_and_its_name_by_who_asks(tmp_path, caplog):
+async def test_the_reason_for_setting_a_file_aside_is_logged_once_and_its_name_is_listed(tmp_path, caplog):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder())
     (tmp_path / "registries" / "tools.json").write_text('{"items": {"add": }}')
@@ -229,7 +229,7 @@ async def test_why_a_file_was_set_aside_is_said_once_and_its_name_by_who_asks(tm
 
 
 @pytest.mark.spec("REG-5")
-async def test_no_value_that_is_accepted_makes_a_file_that_cannot_be_read(tmp_path):
+async def test_every_accepted_value_gives_a_readable_file(tmp_path):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder())
         refused = 0
@@ -249,7 +249,7 @@ async def test_no_value_that_is_accepted_makes_a_file_that_cannot_be_read(tmp_pa
 
 
 @pytest.mark.spec("REG-5", "TAG-1")
-async def test_a_prefix_of_a_tag_is_one_tools_in_the_file(tmp_path):
+async def test_a_tag_prefix_belongs_to_only_one_tool_of_the_file(tmp_path):
     one_group = {"tag_prefix": "SUM", "arg_groups": ["a"]}
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder(tag=one_group))
@@ -258,7 +258,7 @@ async def test_a_prefix_of_a_tag_is_one_tools_in_the_file(tmp_path):
 
 
 @pytest.mark.spec("REG-5")
-async def test_of_several_entries_all_are_registered_or_none(tmp_path):
+async def test_several_entries_are_registered_all_or_none(tmp_path):
     async with engine(tmp_path) as one:
         bad = [
             ([adder(), {"spec_id": "bad"}], r"entry 3 \(bad\): adapter_path"),
@@ -268,13 +268,13 @@ async def test_of_several_entries_all_are_registered_or_none(tmp_path):
         for tools, why in bad:
             with pytest.raises(RegistryError, match=why):
                 await one.registries.register_all([("agents", {"spec_id": "a"}), *(("tools", each) for each in tools)])
-            assert told(one) == told(one, "agents") == []
+            assert published(one) == published(one, "agents") == []
         assert await one.registries.register_all([("agents", {"spec_id": "a"}), ("tools", adder())]) == ["a", "add"]
-        assert (told(one), told(one, "agents")) == ([("upsert", "add")], [("upsert", "a")])
+        assert (published(one), published(one, "agents")) == ([("upsert", "add")], [("upsert", "a")])
 
 
 @pytest.mark.spec("REG-7")
-async def test_an_agent_that_names_what_is_not_there_is_registered_and_that_is_said(tmp_path, caplog):
+async def test_an_agent_that_refers_to_missing_items_is_registered_with_a_warning(tmp_path, caplog):
     agent = AgentSpec("smith", allowed_tools=("add", "later", "jira.*"), default_prompt_id="voice")
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder())
@@ -290,7 +290,7 @@ async def test_an_agent_that_names_what_is_not_there_is_registered_and_that_is_s
 
 
 @pytest.mark.spec("REG-5")
-async def test_what_is_wrong_with_an_entry_is_said_without_the_entry(tmp_path):
+async def test_an_error_about_an_entry_does_not_repeat_the_entry(tmp_path):
     async with engine(tmp_path) as one:
         for register, given_ in (
             (one.registries.register_prompt, {"spec_id": "p", "template": "{a}" + "x" * 5000, "variables": ["b"]}),
@@ -305,7 +305,7 @@ async def test_what_is_wrong_with_an_entry_is_said_without_the_entry(tmp_path):
 
 @pytest.mark.spec("REG-1", "REG-5")
 @pytest.mark.parametrize("running", [True, False])
-async def test_what_is_disabled_stays_so_though_the_file_is_damaged(tmp_path, running):
+async def test_disabled_items_stay_disabled_when_the_file_is_damaged(tmp_path, running):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder())
         await one.registry.disable("add")
@@ -325,14 +325,14 @@ async def test_what_is_disabled_stays_so_though_the_file_is_damaged(tmp_path, ru
 
 
 @pytest.mark.spec("REG-1")
-async def test_a_tool_is_disabled_by_its_id_whatever_it_is_called(tmp_path):
+async def test_a_disabled_tool_stays_disabled_under_another_name(tmp_path):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder("acme.add"))
         await one.registry.disable("acme_add")
         assert not (await one.call("acme_add", {"a": 1, "b": 2})).success
         await one.registries.register_tool(adder("acme.add", name="plus"))
         assert not (await one.call("plus", {"a": 1, "b": 2})).success
-        assert told(one) == [
+        assert published(one) == [
             ("upsert", "acme.add"),
             ("disable", "acme.add"),
             ("upsert", "acme.add"),
@@ -343,7 +343,7 @@ async def test_a_tool_is_disabled_by_its_id_whatever_it_is_called(tmp_path):
 
 
 @pytest.mark.spec("REG-5")
-async def test_an_entry_that_does_not_fit_is_left_out_named_and_kept_in_the_file(tmp_path):
+async def test_an_invalid_entry_is_skipped_reported_and_kept_in_the_file(tmp_path):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder())
         document = on_disk(tmp_path)
@@ -372,7 +372,7 @@ async def test_an_entry_that_does_not_fit_is_left_out_named_and_kept_in_the_file
     ).map(lambda v: json.dumps(v).encode())
 )
 @pytest.mark.spec("REG-5")
-def test_whatever_a_file_holds_it_is_a_document_or_corrupt(data):
+def test_any_file_is_either_parsed_or_reported_as_corrupt(data):
     try:
         document = parse(data)
     except Corrupt:
@@ -381,33 +381,33 @@ def test_whatever_a_file_holds_it_is_a_document_or_corrupt(data):
 
 
 @pytest.mark.spec("REG-8")
-async def test_what_a_killed_writer_wrote_and_never_told_is_told_at_the_next_start(tmp_path):
+async def test_a_change_that_a_killed_writer_did_not_publish_is_published_at_the_next_start(tmp_path):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder())
         await one.registries.register_tool(adder("minus"))
         await one.registry.disable("minus")
-        before = told(one)
+        before = published(one)
     document = on_disk(tmp_path)
     del document["items"]["add"]
     document["items"]["third"] = adder("third")
     document["disabled"] = {"execute_tool": "2026-01-01"}
     (tmp_path / "registries" / "tools.json").write_text(json.dumps(document))
     async with engine(tmp_path) as one:
-        assert sorted(told(one)[len(before) :]) == [
+        assert sorted(published(one)[len(before) :]) == [
             ("delete", "add"),
             ("disable", "execute_tool"),
             ("upsert", "minus"),
             ("upsert", "third"),
         ]
         await one.registry.enable("execute_tool")
-        assert told(one)[-1] == ("upsert", "execute_tool")
-        total = len(told(one))
+        assert published(one)[-1] == ("upsert", "execute_tool")
+        total = len(published(one))
     async with engine(tmp_path) as one:
-        assert len(told(one)) == total
+        assert len(published(one)) == total
 
 
 @pytest.mark.spec("REG-7")
-async def test_a_registered_agent_calls_only_what_it_may(tmp_path):
+async def test_a_registered_agent_can_call_only_its_allowed_tools(tmp_path):
     @tool(caps_required=("keys",))
     async def unlock() -> str:
         """Unlock."""
@@ -454,7 +454,7 @@ BANDS = ("RED", "AMBER", "GREEN")
     st.none() | st.frozensets(st.sampled_from("abc")),
     st.none() | st.frozensets(st.sampled_from("abc")),
 )
-def test_an_agent_only_ever_tightens_the_turn_it_is_in(band, floor, allowed, own):
+def test_the_entry_of_an_agent_can_only_restrict_a_turn(band, floor, allowed, own):
     agent = AgentSpec("a", allowed_tools=None if own is None else tuple(own), policy_overrides=PolicyOverrides(floor))
     made = turn_of(agent, Turn(band=band, allowed=None if allowed is None else Allowed.of(allowed)))
     assert BANDS.index(made.band) == min(BANDS.index(band), BANDS.index(floor))

@@ -1,4 +1,4 @@
-"""Output schemas are derived from return annotations, and whatever a function of that type returns fits."""
+"""Output schemas are derived from return annotations, and match every value of the annotated type."""
 
 import dataclasses
 import datetime as dt
@@ -75,7 +75,7 @@ TYPES = st.recursive(
 @pytest.mark.slow
 @given(data=st.data())
 @settings(deadline=None, max_examples=150)
-def test_every_value_of_the_type_fits_as_a_program_and_as_an_mcp_client_check_it(data: st.DataObject) -> None:
+def test_every_value_of_a_type_matches_its_schema_for_programs_and_mcp_clients(data: st.DataObject) -> None:
     annotation = data.draw(TYPES)
     schema = output_schema(annotation)
     if schema is None:
@@ -84,16 +84,16 @@ def test_every_value_of_the_type_fits_as_a_program_and_as_an_mcp_client_check_it
     output, _, _ = render(data.draw(st.from_type(annotation)))
     assert not schema_problem(schema)
     assert misfit(output, schema) == ""
-    told = tool_to_mcp_format(ToolSpec("t", "A tool.", returns=schema)).output_schema
-    assert told is not None
-    assert told["type"] == "object"
+    published = tool_to_mcp_format(ToolSpec("t", "A tool.", returns=schema)).output_schema
+    assert published is not None
+    assert published["type"] == "object"
     made = result_to_mcp_format(ToolResult(success=True, output=output), schema)
-    jsonschema.validators.validator_for(told).check_schema(told)
-    jsonschema.validate(made.structured_content, told)
+    jsonschema.validators.validator_for(published).check_schema(published)
+    jsonschema.validate(made.structured_content, published)
 
 
 @pytest.mark.parametrize("annotation", [Any, object, None, Callable[[], int], Literal[tuple(range(9_000))]])
-def test_a_type_that_says_nothing_or_too_much_gives_no_schema(annotation: Any) -> None:
+def test_an_uninformative_or_too_complex_type_gives_no_schema(annotation: Any) -> None:
     assert output_schema(annotation) is None
 
 
@@ -108,7 +108,7 @@ def test_names_that_are_keywords_of_json_schema_are_kept() -> None:
     assert keys["required"] == ["a"]
 
 
-def test_what_pydantic_checks_in_python_alone_is_not_promised_of_the_json() -> None:
+def test_constraints_that_hold_only_in_python_are_not_in_the_schema() -> None:
     assert output_schema(dict[Literal[1, 2], int]) == {"type": "object", "additionalProperties": {"type": "integer"}}
     assert output_schema(dict[Annotated[str, Field(pattern="^a")], int]) == {"type": "object"}
     assert output_schema(set[str]) == {"type": "array", "items": {"type": "string"}}
@@ -144,7 +144,7 @@ def test_a_tool_takes_its_output_schema_from_its_return_annotation() -> None:
     assert [each.spec.returns for each in (bare, either, silent)] == [None, None, None]
 
 
-def test_a_difference_is_told_with_its_place_and_what_was_given() -> None:
+def test_a_schema_violation_is_reported_with_its_location_and_value() -> None:
     assert misfit({"a": "x"}, {"type": "object", "additionalProperties": {"type": "integer"}}) == (
         '- `a`: given "x", expected integer.'
     )

@@ -1,4 +1,4 @@
-"""Registering, disabling and deleting tools of one process, over all sources. (REG-1, REG-3, REG-8)"""
+"""Tools of one process are registered, disabled and deleted, whatever their source. (REG-1, REG-3, REG-8)"""
 
 import pytest
 
@@ -8,7 +8,7 @@ from engine.registry.decorate import tool
 from engine.registry.registry import Registry
 from engine.registry.static import RegistryError, StaticSource
 from engine.registry.tool_service import build_registry_from_tool_service
-from tests.registry.parts import engine, told
+from tests.registry.parts import engine, published
 
 
 def named(name, aliases=()):
@@ -24,7 +24,7 @@ def names(tools):
 
 
 @pytest.mark.spec("REG-1")
-async def test_register_refuses_every_name_and_alias_that_is_taken():
+async def test_register_rejects_every_taken_name_and_alias():
     registry = Registry([StaticSource("built in", [named("run", aliases=("go",))])])
     await registry.register(named("walk", aliases=("stroll",)))
     for name, aliases in [("run", ()), ("go", ()), ("x", ("run",)), ("x", ("go",)), ("stroll", ()), ("x", ("walk",))]:
@@ -59,7 +59,7 @@ class WithId:
 
 
 @pytest.mark.spec("REG-1")
-async def test_a_disabled_tool_exists_and_is_neither_listed_nor_run_until_it_is_enabled():
+async def test_a_disabled_tool_is_neither_listed_nor_run_until_it_is_enabled():
     registry = Registry([StaticSource("built in", [named("run", aliases=("go",)), named("stay")])])
     assert await registry.disable("go")
     assert not await registry.disable("run")
@@ -76,7 +76,7 @@ async def test_a_disabled_tool_exists_and_is_neither_listed_nor_run_until_it_is_
 
 
 @pytest.mark.spec("REG-1")
-async def test_delete_takes_away_what_was_registered_and_nothing_else():
+async def test_delete_removes_only_registered_tools():
     registry = Registry([StaticSource("built in", [named("run")])])
     await registry.register(named("walk", aliases=("stroll",)))
     with pytest.raises(RegistryError, match="Disable it instead"):
@@ -90,7 +90,7 @@ async def test_delete_takes_away_what_was_registered_and_nothing_else():
 
 
 @pytest.mark.spec("REG-1", "REG-8")
-async def test_in_an_engine_a_disabled_tool_is_dropped_with_its_reason_refused_with_its_reason_and_told(tmp_path):
+async def test_an_engine_neither_lists_nor_runs_a_disabled_tool_and_gives_the_reason(tmp_path):
     async with engine(tmp_path, sources=[StaticSource("mine", [named("run"), named("stay")])]) as one:
         await one.registry.register(named("walk"))
         assert (await one.call("walk", {})).output == "walk"
@@ -112,11 +112,11 @@ async def test_in_an_engine_a_disabled_tool_is_dropped_with_its_reason_refused_w
             await other.registry.enable("run")
             assert (await other.call("run", {})).success
         await one.registry.delete("walk")
-        assert told(one) == [("upsert", "walk"), ("disable", "run"), ("upsert", "run"), ("delete", "walk")]
+        assert published(one) == [("upsert", "walk"), ("disable", "run"), ("upsert", "run"), ("delete", "walk")]
 
 
 class Service:
-    """As other frameworks have one."""
+    """A tool service like those of other frameworks."""
 
     def __init__(self, definitions, callables):
         self._definitions, self._callables = definitions, callables
@@ -168,9 +168,7 @@ async def test_a_registry_is_built_from_definitions_and_callables():
         ([{"name": "double", "parameters": 7}], {}, "not a JSON Schema"),
     ],
 )
-async def test_what_does_not_fit_together_is_an_error_when_strict_and_reported_when_not(
-    definitions, callables, problem
-):
+async def test_mismatched_definitions_are_an_error_if_strict_and_otherwise_reported(definitions, callables, problem):
     with pytest.raises(RegistryError) as raised:
         build_registry_from_tool_service(Service(definitions, callables), strict=True)
     registry = build_registry_from_tool_service(Service(definitions, callables))

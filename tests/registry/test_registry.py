@@ -1,4 +1,4 @@
-"""What exists, by name, over several sources."""
+"""The registry finds tools by name in several sources."""
 
 import time
 from dataclasses import replace
@@ -24,7 +24,7 @@ def named(name, aliases=()):
 
 
 class Changing:
-    """A source whose tools change, as skills do."""
+    """A source whose tools change, like skills."""
 
     def __init__(self, *tools):
         self.name = "skills"
@@ -48,7 +48,7 @@ def test_two_static_tools_never_share_a_name_or_an_alias():
 
 
 @pytest.mark.spec("LIST-5")
-async def test_a_static_tool_wins_over_an_acquired_one_of_its_name_or_alias():
+async def test_a_static_tool_takes_precedence_over_an_acquired_one_with_its_name_or_alias():
     own, alias, free = named("execute", aliases=("run",)), named("run"), named("free")
     registry = Registry([Changing(named("execute"), alias, free), StaticSource("built-in", [own])])
     assert await registry.find("execute") is own
@@ -59,7 +59,7 @@ async def test_a_static_tool_wins_over_an_acquired_one_of_its_name_or_alias():
     assert [each.spec.name for each in await registry.all_tools()] == ["execute", "free"]
 
 
-async def test_a_source_without_dotted_names_is_not_searched_for_one():
+async def test_a_source_without_dotted_names_is_not_searched_for_a_dotted_name():
     class Undotted(Changing):
         undotted = True
 
@@ -85,7 +85,7 @@ async def test_all_tools_are_sorted_by_name():
 
 
 @pytest.mark.spec("CALL-4")
-async def test_the_registrys_own_execute_raises_for_an_unknown_name_and_names_the_nearest():
+async def test_registry_execute_raises_for_an_unknown_name_and_suggests_similar_ones():
     registry = Registry([StaticSource("s", [named("execute"), named("scratchpad")])])
     assert await registry.execute("execute", {}, None) == "execute"
     with pytest.raises(ToolNotFound, match=r"no tool 'exekute'. Nearest: execute"):
@@ -93,7 +93,7 @@ async def test_the_registrys_own_execute_raises_for_an_unknown_name_and_names_th
 
 
 @pytest.mark.spec("CALL-4")
-async def test_a_source_that_cannot_answer_does_not_keep_the_others_from_naming_the_nearest(caplog):
+async def test_a_failing_source_does_not_prevent_suggestions_from_other_sources(caplog):
     class Down(Changing):
         async def tools(self, turn):
             raise ConnectionRefusedError("down")
@@ -105,7 +105,7 @@ async def test_a_source_that_cannot_answer_does_not_keep_the_others_from_naming_
 
 @pytest.mark.spec("CALL-4")
 @given(st.text(max_size=40), st.sets(st.text(max_size=40), max_size=20))
-def test_the_nearest_names_are_three_when_there_are_three_and_an_exact_one_is_first(name, names):
+def test_up_to_three_similar_names_are_suggested_with_an_exact_match_first(name, names):
     found = nearest(name, names)
     assert len(found) == len(set(found)) == min(3, len(names))
     assert set(found) <= names
@@ -114,7 +114,7 @@ def test_the_nearest_names_are_three_when_there_are_three_and_an_exact_one_is_fi
 
 
 @pytest.mark.spec("CALL-4")
-def test_the_nearest_of_many_names_are_found_in_reasonable_work():
+def test_similar_names_among_many_are_found_with_bounded_work():
     names = [f"skill_{number}_{number % 7}" for number in range(20_000)] + ["roman_numeral"]
     before = time.process_time()
     assert nearest("roman_numerals", names)[0] == "roman_numeral"
@@ -122,7 +122,7 @@ def test_the_nearest_of_many_names_are_found_in_reasonable_work():
 
 
 @pytest.mark.spec("REG-1", "TAG-1")
-async def test_a_tool_whose_tag_cannot_be_used_or_is_anothers_is_not_registered():
+async def test_a_tool_with_an_invalid_or_taken_tag_is_not_registered():
     def tagged(name, tag):
         made = named(name)
         return replace(made, spec=replace(made.spec, parameters={"properties": {"text": {}}}, tag=tag))

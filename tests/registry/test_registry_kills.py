@@ -1,6 +1,6 @@
-"""Writers of a registry are killed at any moment, and nothing that was acknowledged is lost. (REG-5, REG-8)
+"""Writers of a registry are killed at any moment, and no acknowledged change is lost. (REG-5, REG-8)
 
-What is checked here is read with `json` and `sqlite3` alone, not with the code under test.
+The checks read the files with `json` and `sqlite3` only, without the code under test.
 """
 
 import json
@@ -23,7 +23,7 @@ WRITERS = ("left", "right")
 
 
 def kills(home: Path, times: int, seed: int) -> int:
-    """Two writers and a reader; one writer after the other dies and is replaced. How many writes were acknowledged."""
+    """Run two writers and a reader, and kill one writer after another. Return how many writes were acknowledged."""
     rng = random.Random(seed)
     with ExitStack() as stack:
         reader = stack.enter_context(other(read_on, str(home)))
@@ -72,17 +72,17 @@ def verified(home: Path) -> int:
     for item, states in possible.items():
         assert (items[item]["version"] if item in items else "gone") in states
         assert item not in items or items[item]["spec_id"] == item
-    told = events(home)
-    last = dict(told)  # of several, the last
+    published = events(home)
+    last = dict(published)  # of several, the last
     assert {item for item, event in last.items() if event == "upsert"} == items.keys()
-    counted = Counter(item for item, _ in told)
+    counted = Counter(item for item, _ in published)
     deletes_of_nothing = Counter(removed_nothing(home))
     assert all(counted[item] >= acknowledged[item] - deletes_of_nothing[item] for item in acknowledged)
     return acknowledged.total()
 
 
 def removed_nothing(home: Path) -> list[str]:
-    """Items whose removal may have found nothing, which tells nothing: once for each such acknowledged line."""
+    """Return the items of acknowledged removals that may have found nothing, and therefore published nothing."""
     found = []
     for name in WRITERS:
         there: dict[str, set[str]] = {}
@@ -108,12 +108,12 @@ def events(home: Path) -> list[tuple[str, str]]:
     return [(each["item_id"], each["event"]) for each in payloads]
 
 
-def test_writers_that_are_killed_lose_nothing_acknowledged_and_leave_a_whole_file(tmp_path: Path) -> None:
+def test_killed_writers_lose_no_acknowledged_change_and_leave_a_complete_file(tmp_path: Path) -> None:
     assert kills(tmp_path, 30, seed=3) > 20
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_the_same_a_thousand_times(tmp_path: Path) -> None:
+def test_a_thousand_killed_writers_lose_no_acknowledged_change(tmp_path: Path) -> None:
     times = int(os.environ.get("SOAK_RUNS", "1000"))
     assert kills(tmp_path, times, seed=int(os.environ.get("SOAK_SEED", "5"))) > times

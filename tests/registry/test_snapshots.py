@@ -1,4 +1,4 @@
-"""Snapshots: signed, on a log that shows every change, and brought back. (REG-10)"""
+"""Snapshots are signed, recorded in a log that reveals every change, and can be restored. (REG-10)"""
 
 import json
 import shutil
@@ -7,14 +7,14 @@ import pytest
 
 from engine.contract.prompt import PromptSpec
 from engine.registry.static import RegistryError
-from tests.registry.parts import adder, engine, on_disk, told
+from tests.registry.parts import adder, engine, on_disk, published
 
 pytestmark = pytest.mark.spec("REG-10")
 
 
 @pytest.fixture
 async def kept(tmp_path):
-    """An engine with three snapshots: of one tool, of two, and of two and a prompt."""
+    """Return an engine with three snapshots: of one tool, of two tools, and of two tools and a prompt."""
     async with engine(tmp_path) as one:
         for number in (1, 2):
             await one.registries.register_tool(adder(f"add_{number}"))
@@ -28,7 +28,7 @@ def folder(one):
     return one.registries.folder
 
 
-async def test_a_snapshot_says_who_took_it_when_and_of_what(kept):
+async def test_the_log_records_who_took_a_snapshot_when_and_of_what(kept):
     entries = kept.registries.snapshots.entries()
     assert [(each.n, each.who, each.action) for each in entries] == [
         (1, "ann", "snapshot"),
@@ -40,16 +40,16 @@ async def test_a_snapshot_says_who_took_it_when_and_of_what(kept):
     assert (folder(kept) / "signing_key").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_restore_brings_all_three_back_tells_what_changed_and_is_itself_on_the_log(kept, tmp_path):
+async def test_a_restore_replaces_all_three_registries_publishes_changes_and_is_logged(kept, tmp_path):
     first = kept.registries.snapshots.entries()[0].snapshot
     before = [on_disk(tmp_path), on_disk(tmp_path, "prompts")]
-    already = len(told(kept))
+    already = len(published(kept))
     done = kept.registries.snapshots.restore(first, "eve")
     assert on_disk(tmp_path)["items"].keys() == {"add_1"}
     assert on_disk(tmp_path, "prompts")["items"] == {}
     assert [each.spec.name for each in (await kept.list_tools()).tools] == ["add_1"]
-    assert told(kept)[already:] == [("delete", "add_2")]
-    assert told(kept, "prompts") == [("upsert", "hi"), ("delete", "hi")]
+    assert published(kept)[already:] == [("delete", "add_2")]
+    assert published(kept, "prompts") == [("upsert", "hi"), ("delete", "hi")]
     last = kept.registries.snapshots.entries()[-1]
     assert (last.who, last.action, last.snapshot) == ("eve", "restore", first)
     assert kept.registries.snapshots.verify() == []
@@ -145,7 +145,7 @@ TAMPERING = {
 
 
 @pytest.mark.parametrize("how", TAMPERING)
-async def test_every_change_is_noticed(kept, how):
+async def test_every_change_to_a_snapshot_or_the_log_is_detected(kept, how):
     TAMPERING[how](folder(kept))
     assert kept.registries.snapshots.verify() != []
 
@@ -161,7 +161,7 @@ NOT_WHOLE = [
 
 
 @pytest.mark.parametrize("how", NOT_WHOLE)
-async def test_nothing_is_restored_or_added_by_a_log_that_is_not_whole(kept, how, tmp_path):
+async def test_with_a_damaged_log_nothing_is_restored_or_added(kept, how, tmp_path):
     first = kept.registries.snapshots.entries()[0].snapshot
     TAMPERING[how](folder(kept))
     before = on_disk(tmp_path)
@@ -186,7 +186,7 @@ async def test_a_snapshot_that_was_changed_or_is_unknown_is_not_restored(kept, t
     assert on_disk(tmp_path) == before
 
 
-async def test_a_line_that_a_killed_writer_never_finished_is_no_line(kept):
+async def test_an_incomplete_line_of_a_killed_writer_is_ignored(kept):
     log = folder(kept) / "provenance.jsonl"
     head = (folder(kept) / "provenance.head").read_bytes()
     entry = kept.registries.snapshots.take("ann")
@@ -199,7 +199,7 @@ async def test_a_line_that_a_killed_writer_never_finished_is_no_line(kept):
     assert kept.registries.snapshots.verify() == []
 
 
-async def test_a_first_snapshot_that_was_killed_before_its_line_is_simply_taken_again(kept, tmp_path):
+async def test_a_first_snapshot_that_was_killed_can_be_taken_again(kept, tmp_path):
     async with engine(tmp_path / "new") as other:
         root = folder(other)
         root.mkdir(exist_ok=True)
@@ -224,7 +224,7 @@ async def test_the_length_of_the_log_is_signed_from_the_first_snapshot_on(tmp_pa
     [r'"\ud800"', "[" * 65 + "]" * 65, "[" * 100_000, "1e999"],
     ids=["no text", "deep", "very deep", "no number"],
 )
-async def test_a_file_that_cannot_be_read_is_refused_by_name_and_leaves_nothing(kept, tmp_path, held):
+async def test_an_unreadable_registry_is_reported_by_name_and_no_snapshot_is_left(kept, tmp_path, held):
     path = tmp_path / "registries" / "prompts.json"
     before = snapshots(folder(kept))
     path.write_text('{"items": {"p": ' + held + "}}")
@@ -234,7 +234,7 @@ async def test_a_file_that_cannot_be_read_is_refused_by_name_and_leaves_nothing(
     assert kept.registries.snapshots.verify() == []
 
 
-async def test_a_key_that_others_can_read_signs_nothing(kept):
+async def test_a_key_readable_by_other_users_is_not_used(kept):
     (folder(kept) / "signing_key").chmod(0o644)
     with pytest.raises(RegistryError, match="chmod 600"):
         kept.registries.snapshots.take("ann")

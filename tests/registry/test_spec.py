@@ -1,4 +1,4 @@
-"""What a tool's spec says of itself when its author left it open. (REG-2)"""
+"""Defaults of a tool's spec for fields that its author did not set. (REG-2)"""
 
 from dataclasses import fields, replace
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spec("REG-2")
         ("general", Annotations()),
     ],
 )
-def test_annotations_follow_from_the_category_when_nobody_gave_them(category, expected):
+def test_annotations_are_derived_from_the_category_by_default(category, expected):
     assert ToolSpec("t", "A tool.", category=category).annotations == expected
 
     @tool(category=category)
@@ -42,22 +42,22 @@ def test_annotations_follow_from_the_category_when_nobody_gave_them(category, ex
     category=st.sampled_from(["search", "write", "delete", "code_changes", "terminal", "general"]),
     given_=st.builds(Annotations, st.booleans(), st.booleans(), st.booleans(), st.booleans()),
 )
-def test_annotations_that_were_given_always_win(category, given_):
+def test_given_annotations_take_precedence(category, given_):
     assert ToolSpec("t", "A tool.", category=category, annotations=given_).annotations is given_
 
 
-def test_a_name_says_nothing_about_what_a_call_may_do():
+def test_annotations_do_not_depend_on_the_name():
     assert ToolSpec("search_everything", "A tool.").annotations == Annotations()
 
 
-def test_the_id_is_the_name_unless_given_and_outlives_a_new_name():
+def test_the_id_defaults_to_the_name_and_is_kept_when_the_tool_is_renamed():
     spec = ToolSpec("convert", "Convert.")
     assert spec.id == "convert"
     assert replace(spec, name="units.convert").id == "convert"
     assert ToolSpec("convert", "Convert.", id="acme.convert").id == "acme.convert"
 
 
-def test_the_spec_has_every_field_that_is_promised():
+def test_the_spec_has_every_specified_field():
     promised = (
         "name version description short_description parameters tier category cost safety_class required_permission "
         "caps_required side_effects annotations aliases defer_loading timeout_s idempotency_key_fields cooldown_seconds "

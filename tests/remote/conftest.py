@@ -1,4 +1,4 @@
-"""What every test of modules wants: that a busy machine costs time, and not the result."""
+"""Longer timeouts for all tests of modules, so that a busy machine delays the tests but does not fail them."""
 
 import pytest
 
@@ -9,6 +9,6 @@ PATIENT_S = 60.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules get longer to answer than they would; a test of these times sets its own."""
+    """Give modules more time to answer than in production. Tests of these timeouts set their own."""
     monkeypatch.setattr(modules, "DISCOVERY_S", PATIENT_S)
     monkeypatch.setattr(modules, "PATIENCE_S", PATIENT_S)

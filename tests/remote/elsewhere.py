@@ -1,4 +1,4 @@
-"""A module on loopback whose every byte a test decides."""
+"""A module on loopback whose answers are controlled byte by byte."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Asked:
-    """One request as it came."""
+    """A request as it was received."""
 
     method: str
     path: str
@@ -28,7 +28,7 @@ Answer = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class Elsewhere:
-    """A server of raw sockets. manifest, execute: how it answers. asked: what came, in order."""
+    """A server on raw sockets. `manifest` and `execute` are its answers, `asked` the received requests in order."""
 
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Elsewhere:
 
 @asynccontextmanager
 async def elsewhere(manifest: Any = None) -> AsyncIterator[Elsewhere]:
-    """A running server. manifest: what it answers with at first; None never answers."""
+    """Run a server. `manifest` is its first answer; with None it never answers."""
     module = Elsewhere(manifest=answered(manifest) if manifest is not None else silent, execute=echoed)
     serving: set[asyncio.Task[None]] = set()
 
@@ -106,7 +106,7 @@ def answered(value: Any, status: int = 200, headers: dict[str, str] | None = Non
 
 
 async def echoed(asked: Asked, writer: asyncio.StreamWriter) -> None:
-    """What was asked, as the result."""
+    """Answer with the request as the result."""
     said = {"tool_name": asked.json["tool_name"], "success": True, "result": asked.json}
     await answered(said)(asked, writer)
 
@@ -123,7 +123,7 @@ async def endless(_: Asked, writer: asyncio.StreamWriter) -> None:
 
 
 async def dribbled(_: Asked, writer: asyncio.StreamWriter) -> None:
-    """A byte now and then, so that no read ever times out."""
+    """Send single bytes with pauses, so that no single read times out."""
     writer.write(head(200, 10_000))
     while True:
         writer.write(b" ")

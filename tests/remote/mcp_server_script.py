@@ -1,6 +1,6 @@
-"""An MCP server for the tests, by the official SDK: ``mcp_server_script.py stdio|http FOLDER``.
+"""An MCP server for tests, made with the official SDK: ``mcp_server_script.py stdio|http FOLDER``.
 
-What it notes for the tests to look at goes into files of the folder. Over HTTP its first line on stdout is its port.
+It records what happens in files of the folder. With HTTP, the first line on stdout is its port.
 """
 
 import asyncio
@@ -24,31 +24,31 @@ server = MCPServer("far", instructions="Far away.")
 
 @server.tool(annotations=HARMLESS)
 def echo(text: str) -> str:
-    """Say it back."""
+    """Return the text."""
     return text
 
 
 @server.tool()
 def pid() -> int:
-    """Which process this is."""
+    """Return the process id."""
     return os.getpid()
 
 
 @server.tool()
 def environment() -> list[str]:
-    """The names of all environment variables."""
+    """Return the names of all environment variables."""
     return sorted(os.environ)
 
 
 @server.tool()
 def point() -> dict[str, int]:
-    """Structured."""
+    """Return a structured value."""
     return {"x": 1, "y": 2}
 
 
 @server.tool()
 def picture() -> Image:
-    """A picture."""
+    """Return a picture."""
     return Image(data=b"\x89PNG not really", format="png")
 
 
@@ -60,7 +60,7 @@ def fails(why: str) -> str:
 
 @server.tool()
 async def steps(ctx: Context) -> str:
-    """Say how far it is."""
+    """Report progress."""
     for number in (1, 2, 3):
         await ctx.report_progress(number, 4, f"step {number}")
     return "done"
@@ -68,7 +68,7 @@ async def steps(ctx: Context) -> str:
 
 @server.tool()
 async def waits() -> str:
-    """Wait for long, and note a cancellation."""
+    """Wait for a long time, and record a cancellation."""
     (FOLDER / "began").touch()
     try:
         await asyncio.sleep(600)
@@ -80,10 +80,10 @@ async def waits() -> str:
 
 @server.tool()
 async def grow(ctx: Context) -> str:
-    """Get a tool more."""
+    """Add a tool."""
 
     def grown() -> str:
-        """It was not there at first."""
+        """A tool that is added later."""
         return "grown"
 
     server.add_tool(grown)
@@ -94,13 +94,13 @@ async def grow(ctx: Context) -> str:
 
 @server.tool()
 def dies() -> None:
-    """End without a word."""
+    """Exit without an answer."""
     os._exit(3)
 
 
 @server.tool()
 def chatters() -> str:
-    """Say much on stderr."""
+    """Print many lines on stderr."""
     for number in range(5_000):
         print("line", number, "of many" * 50, file=sys.stderr)
     return "said"
@@ -108,7 +108,7 @@ def chatters() -> str:
 
 @server.tool()
 def floods() -> str:
-    """Send a line without an end, past the SDK."""
+    """Send an endless line, bypassing the SDK."""
     try:
         while True:
             os.write(PROTOCOL, b"x" * 65536)
@@ -117,7 +117,7 @@ def floods() -> str:
 
 
 def stubborn() -> None:
-    """Do not end when asked to, and have a child that does not either."""
+    """Ignore requests to exit, and start a child process that ignores them too."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     child = subprocess.Popen(["sleep", "600"])

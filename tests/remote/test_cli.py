@@ -19,7 +19,7 @@ CLOCK = manifest_of("clock", tool_of("clock.now"), tool_of("clock.odd", paramete
 
 @contextmanager
 def served(manifest: object) -> Iterator[str]:
-    """A module in a thread of its own, since the command has the event loop of this one."""
+    """Run a module in a separate thread, since the command uses the event loop of this one."""
     urls: list[str] = []
     up, done = threading.Event(), threading.Event()
 
@@ -77,14 +77,14 @@ def test_modules_are_listed_refreshed_and_checked(home: Path, capfd: pytest.Capt
 
 
 @pytest.mark.spec("MOD-2")
-def test_without_modules_the_command_says_where_to_put_them(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_modules_the_command_names_the_settings(capfd: pytest.CaptureFixture[str]) -> None:
     ran = here(capfd, "modules", "list")
     assert ran.code == 0
     assert "module_services" in ran.err
 
 
 @pytest.mark.spec("MOD-4", "MOD-6")
-def test_modules_come_from_the_file_and_from_the_environment(home: Path) -> None:
+def test_modules_are_configured_in_the_file_or_the_environment(home: Path) -> None:
     (home / "config.toml").write_text(
         '[modules]\nslow_modules = ["research"]\n[modules.module_services]\nresearch = "http://r:1/x"\n'
         '[mcp_servers.files]\ncommand = "files"\nargs = ["-v"]\nenv = {KEY = "k"}\n'
@@ -117,7 +117,7 @@ def test_modules_come_from_the_file_and_from_the_environment(home: Path) -> None
         ("[modules]\ntimeout = 3\n", "modules.timeout is not a setting"),
     ],
 )
-def test_what_cannot_be_a_module_is_one_clear_line(home: Path, text: str, said: str) -> None:
+def test_an_invalid_module_setting_is_reported_in_one_line(home: Path, text: str, said: str) -> None:
     (home / "config.toml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_settings(Home(home), {})

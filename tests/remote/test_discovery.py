@@ -1,4 +1,4 @@
-"""Who is asked for its manifest and when, and what is kept of it: through a whole engine, servers on loopback."""
+"""Which modules are asked for their manifests, when, and what is cached, with an engine and servers on loopback."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ DEADLINE_S = 60
 
 
 class Watch:
-    """A clock that goes on only when it is told to."""
+    """A clock that the test controls."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -68,7 +68,7 @@ def by_name(states: list[ModuleState]) -> dict[str, ModuleState]:
 
 
 @pytest.mark.spec("MOD-2")
-async def test_nobody_is_asked_before_something_needs_it_and_then_once(tmp_path: Path) -> None:
+async def test_a_module_is_asked_once_and_only_when_its_tools_are_needed(tmp_path: Path) -> None:
     async with elsewhere(WEATHER) as server, engine_of(tmp_path, weather=server.url) as engine:
         assert engine.modules.states()[0].reachable is None
         assert server.asked == []
@@ -101,7 +101,7 @@ LIES: dict[str, Answer] = {
 
 @pytest.mark.spec("MOD-1", "MOD-2")
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-async def test_a_module_that_fails_or_lies_is_skipped_and_logged_and_the_others_count(
+async def test_a_failing_or_dishonest_module_is_skipped_and_logged_and_the_others_are_used(
     tmp_path: Path, lie: Answer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with elsewhere(WEATHER) as good, elsewhere() as bad:
@@ -126,7 +126,7 @@ async def test_a_module_that_fails_or_lies_is_skipped_and_logged_and_the_others_
 
 
 @pytest.mark.spec("MOD-1")
-async def test_a_tool_whose_schema_cannot_be_used_is_left_out_alone(tmp_path: Path) -> None:
+async def test_only_the_tool_with_the_unusable_schema_is_skipped(tmp_path: Path) -> None:
     bad = {
         "m.type": {"type": "object", "properties": {"a": {"type": "strng"}}},
         "m.array": {"type": "array"},
@@ -145,7 +145,7 @@ async def test_a_tool_whose_schema_cannot_be_used_is_left_out_alone(tmp_path: Pa
 
 
 @pytest.mark.spec("MOD-1")
-async def test_what_nobody_can_see_is_not_in_a_description_and_what_is_long_is_cut(tmp_path: Path) -> None:
+async def test_invisible_characters_are_removed_from_descriptions_and_long_ones_are_truncated(tmp_path: Path) -> None:
     hidden = "Adds.\u202e\u200b\U000e0041\x1b[31m" + "x" * 10_000
     manifest = manifest_of("m", tool_of("m.add", description=hidden))
     async with elsewhere(manifest) as server, engine_of(tmp_path, m=server.url) as engine:
@@ -155,7 +155,7 @@ async def test_what_nobody_can_see_is_not_in_a_description_and_what_is_long_is_c
 
 
 @pytest.mark.spec("MOD-2")
-async def test_a_list_does_not_wait_for_a_slow_module_and_the_next_one_has_its_tools(
+async def test_a_list_does_not_wait_for_a_slow_module_whose_tools_appear_in_the_next_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rules, "PATIENCE_S", 0.05)
@@ -181,7 +181,7 @@ async def test_a_list_does_not_wait_for_a_slow_module_and_the_next_one_has_its_t
 
 
 @pytest.mark.spec("MOD-2")
-async def test_a_module_that_never_answers_costs_its_time_and_is_left_in_peace_then(
+async def test_an_unresponsive_module_delays_one_list_and_is_then_not_asked_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rules, "DISCOVERY_S", 0.5)
@@ -204,7 +204,7 @@ async def test_a_module_that_never_answers_costs_its_time_and_is_left_in_peace_t
 
 @pytest.mark.spec("MOD-2", "MOD-4")
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_module_that_does_not_let_us_in_is_no_reason_to_try_again(tmp_path: Path, status: int) -> None:
+async def test_a_module_that_denies_access_is_not_asked_again(tmp_path: Path, status: int) -> None:
     async with elsewhere() as server, engine_of(tmp_path, m=server.url) as engine:
         server.manifest = raw(status, b"")
         result = await engine.call("m.a", {})
@@ -214,14 +214,14 @@ async def test_a_module_that_does_not_let_us_in_is_no_reason_to_try_again(tmp_pa
 
 
 @pytest.mark.spec("MOD-2")
-async def test_a_refresh_of_a_module_that_is_not_configured_is_refused(tmp_path: Path) -> None:
+async def test_refreshing_an_unknown_module_is_refused(tmp_path: Path) -> None:
     async with engine_of(tmp_path, weather="http://127.0.0.1:9") as engine:
         with pytest.raises(ToolFailure, match=r"^Unknown module: clock\. Configured: weather\.$"):
             await engine.modules.refresh(["clock"])
 
 
 @pytest.mark.spec("MOD-3")
-async def test_a_module_that_is_down_keeps_its_tools_until_their_time_is_over(tmp_path: Path) -> None:
+async def test_an_unreachable_module_keeps_its_tools_until_they_expire(tmp_path: Path) -> None:
     clock = Watch()
     async with elsewhere(WEATHER) as server:
         url = server.url
@@ -241,7 +241,7 @@ async def test_a_module_that_is_down_keeps_its_tools_until_their_time_is_over(tm
 
 
 @pytest.mark.spec("MOD-3")
-async def test_a_cached_manifest_of_another_place_is_not_its_own(tmp_path: Path) -> None:
+async def test_a_cached_manifest_from_another_location_is_not_used(tmp_path: Path) -> None:
     async with elsewhere(WEATHER) as old, elsewhere(manifest_of("weather", tool_of("weather.new"))) as new:
         async with engine_of(tmp_path, weather=old.url) as engine:
             await names(engine)
@@ -251,7 +251,7 @@ async def test_a_cached_manifest_of_another_place_is_not_its_own(tmp_path: Path)
 
 @pytest.mark.spec("MOD-3")
 @pytest.mark.parametrize("damage", ["{", "[]", '{"identity": 1}', "\x00", '{"manifest": ' + "[" * 50_000])
-async def test_a_damaged_cache_is_as_none(tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_cache_is_ignored(tmp_path: Path, damage: str) -> None:
     async with elsewhere(WEATHER) as server:
         async with engine_of(tmp_path, weather=server.url) as engine:
             await names(engine)
@@ -273,7 +273,7 @@ async def test_a_damaged_cache_is_as_none(tmp_path: Path, damage: str) -> None:
     ],
     ids=["before time", "after time", "long ago", "deep"],
 )
-async def test_a_poisoned_manifest_in_the_cache_takes_no_module_away(tmp_path: Path, more: dict[str, Any]) -> None:
+async def test_an_invalid_cached_manifest_does_not_hide_any_module(tmp_path: Path, more: dict[str, Any]) -> None:
     async with elsewhere(WEATHER) as one, elsewhere(manifest_of("m", tool_of("m.a"))) as two:
         services = {"weather": one.url, "m": two.url}
         async with engine_of(tmp_path, **services) as engine:
@@ -288,7 +288,7 @@ async def test_a_poisoned_manifest_in_the_cache_takes_no_module_away(tmp_path: P
 
 
 @pytest.mark.spec("MOD-2", "MOD-3")
-async def test_a_cache_that_fails_in_any_way_costs_no_module(tmp_path: Path) -> None:
+async def test_a_failing_cache_does_not_hide_any_module(tmp_path: Path) -> None:
     class Failing:
         async def load(self, name: str) -> Cached | None:
             if name == "weather":
@@ -319,7 +319,7 @@ async def test_a_cache_that_fails_in_any_way_costs_no_module(tmp_path: Path) -> 
 
 
 @pytest.mark.spec("MOD-2", "MOD-3")
-async def test_a_manifest_too_large_to_be_kept_is_used_and_told_and_never_written(
+async def test_a_manifest_too_large_for_the_cache_is_used_and_published_but_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "MOST_BYTES", 100)
@@ -331,7 +331,7 @@ async def test_a_manifest_too_large_to_be_kept_is_used_and_told_and_never_writte
 
 
 @pytest.mark.spec("MOD-2")
-async def test_a_caller_is_not_told_why_a_module_does_not_answer_and_the_operator_is(
+async def test_only_the_operator_learns_why_a_module_does_not_answer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with elsewhere() as server, engine_of(tmp_path, m=server.url) as engine:
@@ -345,7 +345,7 @@ async def test_a_caller_is_not_told_why_a_module_does_not_answer_and_the_operato
 
 
 @pytest.mark.spec("MOD-3")
-async def test_what_is_in_the_cache_is_checked_like_what_comes_off_the_wire(tmp_path: Path) -> None:
+async def test_cached_manifests_are_validated_like_fetched_ones(tmp_path: Path) -> None:
     async with elsewhere(WEATHER) as server:
         async with engine_of(tmp_path, weather=server.url) as engine:
             await names(engine)
@@ -359,7 +359,7 @@ async def test_what_is_in_the_cache_is_checked_like_what_comes_off_the_wire(tmp_
 
 
 @pytest.mark.spec("MOD-2", "MOD-3", "REG-8")
-async def test_a_refresh_that_changes_tools_is_told_once_and_seen_by_other_engines(tmp_path: Path) -> None:
+async def test_a_change_of_tools_is_published_once_and_seen_by_other_engines(tmp_path: Path) -> None:
     async with (
         elsewhere(WEATHER) as server,
         engine_of(tmp_path, weather=server.url) as one,
@@ -390,7 +390,7 @@ def happened(engine: Engine) -> list[tuple[str, str]]:
 
 
 @pytest.mark.spec("MOD-2")
-async def test_tools_that_stayed_as_they_were_stay_the_same_objects(tmp_path: Path) -> None:
+async def test_unchanged_tools_keep_their_objects(tmp_path: Path) -> None:
     async with elsewhere(WEATHER) as server, engine_of(tmp_path, weather=server.url) as engine:
         first = await engine.modules.tools(Turn())
         await engine.modules.refresh()
@@ -399,7 +399,7 @@ async def test_tools_that_stayed_as_they_were_stay_the_same_objects(tmp_path: Pa
 
 
 @pytest.mark.spec("MOD-2")
-async def test_closing_does_not_wait_for_who_does_not_answer(tmp_path: Path) -> None:
+async def test_closing_does_not_wait_for_unresponsive_modules(tmp_path: Path) -> None:
     async with elsewhere() as server:
         server.manifest = silent
         async with engine_of(tmp_path, m=server.url) as engine:

@@ -1,4 +1,4 @@
-"""HTTP modules through a whole engine, against a server that does what servers do on bad days."""
+"""HTTP modules used through an engine, with a server that fails in many ways."""
 
 import asyncio
 import gzip
@@ -92,7 +92,7 @@ async def test_a_tool_of_a_module_is_listed_and_called_with_the_turns_user(tmp_p
 
 
 @pytest.mark.spec("MOD-1")
-async def test_a_name_is_split_at_its_first_dot_only_and_arguments_are_checked_before_anything_is_sent(
+async def test_a_name_is_split_at_its_first_dot_and_arguments_are_validated_before_the_request(
     tmp_path: Path,
 ) -> None:
     async with with_weather(tmp_path) as (engine, server):
@@ -103,7 +103,7 @@ async def test_a_name_is_split_at_its_first_dot_only_and_arguments_are_checked_b
 
 
 @pytest.mark.spec("MOD-1")
-async def test_a_tool_of_an_unknown_module_is_refused_by_the_modules_name(tmp_path: Path) -> None:
+async def test_a_tool_of_an_unknown_module_is_refused_with_the_modules_name(tmp_path: Path) -> None:
     async with with_weather(tmp_path) as (engine, server):
         result = await engine.call("wether.now", CITY)
         assert result.error.startswith("Unknown module: wether")
@@ -128,7 +128,7 @@ async def test_a_tool_of_an_unknown_module_is_refused_by_the_modules_name(tmp_pa
         (404, (FailureClass.DIAGNOSTIC, "not_found", True)),
     ],
 )
-async def test_a_status_of_failure_is_said_and_classified(
+async def test_an_error_status_is_reported_and_classified(
     tmp_path: Path, status: int, expected: tuple[FailureClass, str, bool]
 ) -> None:
     async with with_weather(tmp_path) as (engine, server):
@@ -148,7 +148,7 @@ def reading(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "hint", [{"read_only": True}, {"annotations": {"read_only": True}}], ids=["own", "annotations"]
 )
-async def test_a_503_is_retried_once_where_the_manifest_says_that_the_tool_reads(
+async def test_a_503_is_retried_once_if_the_manifest_declares_the_tool_read_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, hint: dict[str, Any], trusted: bool
 ) -> None:
     trust = {"trusted_modules": ["weather"]} if trusted else {}
@@ -170,7 +170,7 @@ async def test_a_503_is_retried_once_where_the_manifest_says_that_the_tool_reads
 
 
 @pytest.mark.spec("MOD-4")
-async def test_a_503_of_a_tool_that_does_not_say_it_reads_is_not_retried(
+async def test_a_503_of_a_tool_that_is_not_declared_read_only_is_not_retried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = {"annotations": {"read_only": True, "destructive": True}}
@@ -184,7 +184,7 @@ async def test_a_503_of_a_tool_that_does_not_say_it_reads_is_not_retried(
 
 
 @pytest.mark.spec("MOD-1")
-async def test_hints_of_a_manifest_are_believed_where_the_module_is_trusted(tmp_path: Path) -> None:
+async def test_hints_of_a_manifest_are_believed_only_if_the_module_is_trusted(tmp_path: Path) -> None:
     hints = {"read_only": True, "idempotent": True, "destructive": False}
     tools = [
         tool_of("weather.now", annotations=hints),
@@ -215,7 +215,7 @@ async def test_hints_of_a_manifest_are_believed_where_the_module_is_trusted(tmp_
 
 @pytest.mark.spec("MOD-4")
 @pytest.mark.parametrize("status", [201, 204, 301, 401, 404, 500, 503])
-async def test_a_manifest_that_does_not_come_with_200_is_a_manifest_error(
+async def test_a_manifest_with_a_status_other_than_200_is_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     async with with_weather(tmp_path) as (engine, server):
@@ -228,7 +228,7 @@ async def test_a_manifest_that_does_not_come_with_200_is_a_manifest_error(
 
 
 @pytest.mark.spec("MOD-4")
-async def test_a_module_that_does_not_listen_was_not_started_and_is_tried_again_by_the_router(tmp_path: Path) -> None:
+async def test_a_refused_connection_counts_as_not_started_and_is_retried(tmp_path: Path) -> None:
     async with with_weather(tmp_path) as (engine, _):
         await engine.list_tools()
         async with closed_port() as port:
@@ -242,7 +242,7 @@ async def test_a_module_that_does_not_listen_was_not_started_and_is_tried_again_
 
 
 @pytest.mark.spec("MOD-4")
-async def test_a_module_whose_certificate_nobody_vouches_for_is_told_nothing(tmp_path: Path) -> None:
+async def test_nothing_is_sent_to_a_module_with_an_untrusted_certificate(tmp_path: Path) -> None:
     async with with_weather(tmp_path) as (engine, _), impostor(tmp_path) as (port, heard):
         await engine.list_tools()
         services = {"weather": f"https://127.0.0.1:{port}"}
@@ -255,7 +255,7 @@ async def test_a_module_whose_certificate_nobody_vouches_for_is_told_nothing(tmp
 
 @pytest.mark.spec("MOD-4")
 @pytest.mark.parametrize("answer", [silent, dribbled], ids=["says nothing", "says too little"])
-async def test_a_call_that_takes_too_long_is_ended_and_may_have_happened(tmp_path: Path, answer: Answer) -> None:
+async def test_a_call_that_times_out_may_have_happened(tmp_path: Path, answer: Answer) -> None:
     async with with_weather(tmp_path, module_timeout=2.0) as (engine, server):
         server.execute = answer
         result = await engine.call("weather.now", CITY)
@@ -266,7 +266,7 @@ async def test_a_call_that_takes_too_long_is_ended_and_may_have_happened(tmp_pat
 
 
 @pytest.mark.spec("MOD-4")
-async def test_slow_modules_get_the_longer_time(tmp_path: Path) -> None:
+async def test_slow_modules_have_the_longer_timeout(tmp_path: Path) -> None:
     services = {"weather": "http://127.0.0.1:9", "research": "http://127.0.0.1:9"}
     modules = Settings.model_validate({"modules": {"module_services": services, "slow_modules": ["research"]}}).modules
     from engine.app.modules import timeout_of
@@ -291,7 +291,7 @@ BAD_ANSWERS: dict[str, Answer] = {
 
 @pytest.mark.spec("MOD-1")
 @pytest.mark.parametrize("answer", BAD_ANSWERS.values(), ids=BAD_ANSWERS.keys())
-async def test_an_answer_that_is_none_is_a_failure_of_one_line(tmp_path: Path, answer: Answer) -> None:
+async def test_an_invalid_answer_is_a_failure_with_a_one_line_message(tmp_path: Path, answer: Answer) -> None:
     async with with_weather(tmp_path) as (engine, server):
         server.execute = answer
         result = await engine.call("weather.now", CITY)
@@ -301,7 +301,7 @@ async def test_an_answer_that_is_none_is_a_failure_of_one_line(tmp_path: Path, a
 
 
 @pytest.mark.spec("MOD-1", "MOD-4")
-async def test_an_answer_that_breaks_off_may_have_happened(tmp_path: Path) -> None:
+async def test_a_call_whose_answer_is_incomplete_may_have_happened(tmp_path: Path) -> None:
     async with with_weather(tmp_path) as (engine, server):
         server.execute = cut_off
         result = await engine.call("weather.now", CITY)
@@ -310,7 +310,7 @@ async def test_an_answer_that_breaks_off_may_have_happened(tmp_path: Path) -> No
 
 
 @pytest.mark.spec("MOD-1")
-async def test_a_failure_the_module_reports_is_for_the_model_to_correct(tmp_path: Path) -> None:
+async def test_a_failure_reported_by_the_module_is_diagnostic(tmp_path: Path) -> None:
     async with with_weather(tmp_path) as (engine, server):
         server.execute = answered({"tool_name": "weather.now", "success": False, "error": "No such city.\x1b[2J"})
         result = await engine.call("weather.now", CITY)
@@ -319,7 +319,7 @@ async def test_a_failure_the_module_reports_is_for_the_model_to_correct(tmp_path
 
 
 @pytest.mark.spec("MOD-1")
-async def test_a_redirect_is_not_followed_and_the_token_goes_nowhere_else(tmp_path: Path) -> None:
+async def test_a_redirect_is_not_followed_so_the_token_is_sent_nowhere_else(tmp_path: Path) -> None:
     async with elsewhere(WEATHER) as other:
         async with with_weather(tmp_path, module_tokens={"weather": "s3cret"}) as (engine, server):
             await engine.list_tools()
@@ -331,7 +331,7 @@ async def test_a_redirect_is_not_followed_and_the_token_goes_nowhere_else(tmp_pa
 
 
 @pytest.mark.spec("MOD-1")
-async def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_set_in_the_environment_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with elsewhere(WEATHER) as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
@@ -341,7 +341,7 @@ async def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypat
 
 
 @pytest.mark.spec("MOD-1")
-async def test_cancelling_a_call_breaks_off_the_request(tmp_path: Path) -> None:
+async def test_cancelling_a_call_aborts_the_request(tmp_path: Path) -> None:
     async with with_weather(tmp_path) as (engine, server):
         reached = asyncio.Event()
 
@@ -362,7 +362,7 @@ async def test_cancelling_a_call_breaks_off_the_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("MOD-1", "ACCESS-1")
-async def test_permission_approval_and_modules_of_a_turn_apply_to_module_tools(tmp_path: Path) -> None:
+async def test_permissions_approval_and_allowed_modules_apply_to_module_tools(tmp_path: Path) -> None:
     asked: list[str] = []
 
     class No:
@@ -383,7 +383,7 @@ async def test_permission_approval_and_modules_of_a_turn_apply_to_module_tools(t
 
 
 @pytest.mark.spec("MOD-1", "FAIL-7")
-async def test_a_breaker_opens_for_a_module_that_is_down(tmp_path: Path) -> None:
+async def test_the_breaker_opens_for_an_unreachable_module(tmp_path: Path) -> None:
     async with with_weather(tmp_path) as (engine, server):
         server.execute = raw(503, b"")
         results = [await engine.call("weather.now", {"city": str(number)}) for number in range(12)]
@@ -392,7 +392,7 @@ async def test_a_breaker_opens_for_a_module_that_is_down(tmp_path: Path) -> None
 
 
 @pytest.mark.spec("MOD-4")
-async def test_a_guest_without_a_persona_uses_the_modules_of_the_configuration(tmp_path: Path) -> None:
+async def test_a_guest_without_a_persona_may_use_the_configured_modules(tmp_path: Path) -> None:
     guest = Turn(permission="guest")
     async with with_weather(tmp_path / "none") as (engine, _):
         assert "weather.now" not in names(await engine.get_active_tool_definitions(guest))
@@ -411,7 +411,7 @@ def names(specs: list[Any]) -> set[str]:
 
 @asynccontextmanager
 async def closed_port() -> AsyncIterator[int]:
-    """A port nobody listens on, and nobody else gets meanwhile."""
+    """Yield a port on which nothing listens, and which no other process can take in the meantime."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
@@ -419,7 +419,7 @@ async def closed_port() -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def impostor(folder: Path) -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A server with a certificate of its own making: its port, and the lines it was sent."""
+    """Run a server with a self-signed certificate. Yield its port, and the lines that it received."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)
@@ -448,7 +448,7 @@ async def impostor(folder: Path) -> AsyncIterator[tuple[int, list[bytes]]]:
 
 
 async def planted(engine: Engine, other: Engine) -> None:
-    """The manifest of one engine's weather in another's cache, as if its module had answered before."""
+    """Put the manifest of the module `weather` into the cache, as if the module had answered before."""
     cached = json.loads((engine.services.home.manifests / "weather.json").read_text())
     url = other.settings.modules.module_services["weather"]
     from engine.remote.http_module import HttpModule

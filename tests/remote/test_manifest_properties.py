@@ -1,4 +1,4 @@
-"""Whatever a module or a server says of itself is either refused or comes to tools that can be offered."""
+"""Every manifest of a module or server is either rejected or gives tools that can be offered."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +54,7 @@ manifests = st.fixed_dictionaries(
 
 
 def offered(read: Callable[[], Offer]) -> Offer | None:
-    """What was read; None for a refusal, of one line."""
+    """Return what was read; None if it was rejected with a one-line message."""
     try:
         return read()
     except ManifestError as error:
@@ -65,7 +65,7 @@ def offered(read: Callable[[], Offer]) -> Offer | None:
 
 
 def holds(offer: Offer) -> None:
-    """What is true of every offer of the module `m`."""
+    """Check the properties of every offer of the module `m`."""
     called = [spec.name for spec in offer.specs]
     assert len(set(called)) == len(called) <= MOST_TOOLS
     assert called == sorted(called)
@@ -84,7 +84,7 @@ def holds(offer: Offer) -> None:
 
 @pytest.mark.spec("MOD-1")
 @given(manifests | values)
-def test_a_manifest_is_refused_or_comes_to_tools(manifest: Any) -> None:
+def test_any_manifest_is_either_rejected_or_gives_valid_tools(manifest: Any) -> None:
     offer = offered(lambda: read_manifest("m", manifest, timeout_s=30))
     if offer is None:
         return
@@ -116,7 +116,7 @@ def test_a_manifest_is_refused_or_comes_to_tools(manifest: Any) -> None:
     )
     | values
 )
-def test_a_list_of_a_server_is_refused_or_comes_to_tools_and_no_hint_makes_them_look_harmless(listing: Any) -> None:
+def test_any_server_list_is_either_rejected_or_gives_tools_that_hints_cannot_make_harmless(listing: Any) -> None:
     offer = offered(lambda: read_listing("m", listing, timeout_s=30, permission="user", trusted=False))
     if offer is not None:
         holds(offer)
@@ -125,7 +125,7 @@ def test_a_list_of_a_server_is_refused_or_comes_to_tools_and_no_hint_makes_them_
 
 @pytest.mark.spec("MOD-1")
 @given(st.text(max_size=30))
-def test_a_name_is_split_at_its_first_dot_or_refused(name: str) -> None:
+def test_a_name_is_split_at_its_first_dot_or_rejected(name: str) -> None:
     module, _, tool = name.partition(".")
     if module and tool:
         assert split_name(name) == (module, tool)

@@ -1,4 +1,4 @@
-"""MCP servers as modules, through a whole engine: real processes and real HTTP, by the official SDK on both sides."""
+"""MCP servers as modules of an engine, with real processes, real HTTP, and the official SDK on both sides."""
 
 import asyncio
 import contextlib
@@ -72,7 +72,7 @@ def failed(result: ToolResult) -> tuple[FailureClass, str, bool]:
 
 
 @pytest.mark.spec("MOD-6")
-async def test_tools_of_a_command_are_listed_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tools_of_a_server_process_are_listed_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     seen: list[tuple[str, float | None]] = []
     async with engine_of(tmp_path, far=stdio(tmp_path, env={"GIVEN": "1"})) as engine:
@@ -103,7 +103,7 @@ async def test_tools_of_a_command_are_listed_and_called(tmp_path: Path, monkeypa
 
 
 @pytest.mark.spec("MOD-6")
-async def test_a_cancelled_call_is_cancelled_there_too_and_news_of_tools_are_heard(tmp_path: Path) -> None:
+async def test_cancellations_are_forwarded_to_the_server_and_tool_changes_are_received(tmp_path: Path) -> None:
     async with engine_of(tmp_path, far=stdio(tmp_path, trusted=True)) as engine:
         specs = {spec.name: spec for spec in await engine.get_active_tool_definitions()}
         assert specs["far.echo"].annotations == Annotations(read_only=True, idempotent=True)
@@ -122,7 +122,7 @@ async def test_a_cancelled_call_is_cancelled_there_too_and_news_of_tools_are_hea
 
 
 @pytest.mark.spec("MOD-6", "MOD-3")
-async def test_a_server_that_dies_is_started_again_and_one_that_keeps_dying_is_left_for_a_while(tmp_path: Path) -> None:
+async def test_a_crashed_server_is_restarted_with_increasing_delays(tmp_path: Path) -> None:
     async with engine_of(tmp_path, far=stdio(tmp_path)) as engine:
         first = (await engine.call("far.pid", {})).output["result"]
         died = await engine.call("far.dies", {})
@@ -139,7 +139,7 @@ async def test_a_server_that_dies_is_started_again_and_one_that_keeps_dying_is_l
 
 
 @pytest.mark.spec("MOD-6")
-async def test_a_server_that_does_not_end_is_killed_with_what_it_started(
+async def test_a_server_that_does_not_exit_is_killed_with_its_child_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp_process, "GRACE_S", 0.2)
@@ -152,7 +152,7 @@ async def test_a_server_that_does_not_end_is_killed_with_what_it_started(
 
 
 @pytest.mark.spec("MOD-6")
-async def test_a_message_without_an_end_ends_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_message_closes_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_process, "MOST_LINE", 1 << 20)
     monkeypatch.setattr(mcp_process, "GRACE_S", 0.2)
     async with engine_of(tmp_path, far=stdio(tmp_path)) as engine:
@@ -161,7 +161,7 @@ async def test_a_message_without_an_end_ends_the_connection(tmp_path: Path, monk
 
 
 @pytest.mark.spec("MOD-6")
-async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
+async def test_a_command_that_cannot_be_started_is_reported(tmp_path: Path) -> None:
     async with engine_of(tmp_path, far={"command": "/nonexistent/server"}) as engine:
         result = await engine.call("far.echo", {"text": "hi"})
         assert failed(result) == (FailureClass.RETRYABLE, "module_unreachable", False)
@@ -175,7 +175,7 @@ async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("MOD-6", "MOD-4")
-async def test_a_call_of_a_server_has_a_time(tmp_path: Path) -> None:
+async def test_a_call_to_a_server_has_a_timeout(tmp_path: Path) -> None:
     async with engine_of(tmp_path, {"module_timeout": 0.2}, far=stdio(tmp_path)) as engine:
         await engine.modules.refresh()  # so that it is up
         result = await engine.call("far.waits", {})
@@ -184,7 +184,7 @@ async def test_a_call_of_a_server_has_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("MOD-6")
-async def test_tools_of_a_url_are_called_and_a_server_that_was_started_anew_is_found_again(tmp_path: Path) -> None:
+async def test_tools_of_a_url_are_called_even_after_the_server_was_restarted(tmp_path: Path) -> None:
     async with http_server(tmp_path) as port:
         url = f"http://127.0.0.1:{port}/mcp"
         async with engine_of(tmp_path, far={"url": url}) as engine:
@@ -204,7 +204,7 @@ async def test_tools_of_a_url_are_called_and_a_server_that_was_started_anew_is_f
 
 @pytest.mark.spec("MOD-6")
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_url_that_refuses_us_is_no_reason_to_try_again(tmp_path: Path, status: int) -> None:
+async def test_a_url_that_denies_access_is_not_retried(tmp_path: Path, status: int) -> None:
     async with elsewhere() as server:
         server.execute = raw(status, b"")
         async with engine_of(tmp_path, far={"url": f"{server.url}/mcp", "headers": {"x-key": "s3cret"}}) as engine:
@@ -217,9 +217,7 @@ async def test_a_url_that_refuses_us_is_no_reason_to_try_again(tmp_path: Path, s
 
 
 @pytest.mark.spec("MOD-6")
-async def test_an_answer_over_http_without_an_end_is_broken_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_endless_http_answer_is_aborted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_http, "MOST_LINE", 1 << 20)
     async with elsewhere() as server:
         server.execute = endless
@@ -230,7 +228,7 @@ async def test_an_answer_over_http_without_an_end_is_broken_off(
 
 
 @pytest.mark.spec("MOD-6")
-async def test_a_program_that_is_no_server_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_is_not_a_server_is_terminated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "DISCOVERY_S", 0.3)
     monkeypatch.setattr(mcp_process, "GRACE_S", 0.2)
     noted = tmp_path / "pid"
@@ -244,7 +242,7 @@ async def test_a_program_that_is_no_server_is_ended(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.spec("MOD-6")
-async def test_a_server_does_not_outlive_an_engine_that_is_killed(tmp_path: Path) -> None:
+async def test_a_server_process_ends_when_its_engine_is_killed(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom tests.remote.test_mcp_modules import engine_of, stdio\n"
         "async def main():\n    folder = Path(sys.argv[1])\n"
@@ -268,7 +266,7 @@ async def test_a_server_does_not_outlive_an_engine_that_is_killed(tmp_path: Path
 
 
 @pytest.mark.spec("MOD-6", "FACE-2")
-async def test_one_knackbox_is_a_module_of_another(tmp_path: Path) -> None:
+async def test_one_knackbox_can_be_a_module_of_another(tmp_path: Path) -> None:
     knackbox = {
         "command": sys.executable,
         "args": ["-m", "engine.interfaces.cli.main", "--home", str(tmp_path / "inner"), "mcp"],
@@ -293,7 +291,7 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.spec("MOD-6", "MOD-3")
-async def test_of_a_long_list_what_is_kept_is_cut_and_schemas_nobody_can_use_cost_their_tools_alone(
+async def test_long_descriptions_are_truncated_and_only_tools_with_unusable_schemas_are_skipped(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "lists much").write_text("1000")
@@ -310,7 +308,7 @@ async def test_of_a_long_list_what_is_kept_is_cut_and_schemas_nobody_can_use_cos
 
 
 @pytest.mark.spec("MOD-6", "MOD-3")
-async def test_a_list_larger_than_is_kept_is_refused_and_nothing_of_it_is_cached(tmp_path: Path) -> None:
+async def test_a_list_above_the_size_limit_is_rejected_and_not_cached(tmp_path: Path) -> None:
     (tmp_path / "lists much").write_text("20000")
     async with engine_of(tmp_path, far=stdio(tmp_path)) as engine:
         assert not [spec for spec in await engine.get_active_tool_definitions() if spec.name.startswith("far.")]

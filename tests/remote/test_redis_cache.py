@@ -1,4 +1,4 @@
-"""Manifests in a real Redis, started here on a port of its own."""
+"""Manifests are cached in a real Redis server, started for these tests."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ KEY = "module_manifest:weather"
 
 @asynccontextmanager
 async def redis_server(folder: Path) -> AsyncIterator[int]:
-    """Its port."""
+    """Start a Redis server and yield its port."""
     program = shutil.which("redis-server")
     assert program is not None, "install redis-server, or run make test-services"
     with socket.socket() as free:
@@ -64,7 +64,7 @@ async def listed(engine: Engine) -> set[str]:
     return {spec.name for spec in await engine.get_active_tool_definitions() if spec.name.startswith("weather.")}
 
 
-async def test_engines_on_two_homes_share_a_manifest_which_redis_forgets_in_time(tmp_path: Path) -> None:
+async def test_engines_on_two_homes_share_a_manifest_that_expires_in_redis(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as port, redis.Redis(port=port) as client:
         async with elsewhere(WEATHER) as server:
             url = server.url
@@ -76,7 +76,7 @@ async def test_engines_on_two_homes_share_a_manifest_which_redis_forgets_in_time
         assert not (tmp_path / "two" / "cache" / "manifests").exists()
 
 
-async def test_what_is_no_manifest_in_redis_is_as_none(tmp_path: Path) -> None:
+async def test_invalid_manifests_in_redis_are_ignored(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as port, redis.Redis(port=port) as client, elsewhere(WEATHER) as server:
         forged = {"identity": "x", "fetched_at": "yesterday", "manifest": WEATHER}
         early = {**forged, "fetched_at": "0001-01-01T00:00:00+14:00"}  # overflows in UTC
@@ -88,7 +88,7 @@ async def test_what_is_no_manifest_in_redis_is_as_none(tmp_path: Path) -> None:
             assert json.loads(await client.get(KEY)) == WEATHER
 
 
-async def test_the_value_is_the_manifest_and_what_others_wrote_there_is_read(tmp_path: Path) -> None:
+async def test_the_redis_value_is_the_plain_manifest_and_values_of_other_programs_are_read(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as port, redis.Redis(port=port) as client:
         async with elsewhere(WEATHER) as server:
             url = server.url
@@ -106,7 +106,7 @@ async def test_the_value_is_the_manifest_and_what_others_wrote_there_is_read(tmp
             assert await listed(engine) == {"weather.now", "weather.set.alarm"}
 
 
-async def test_what_we_fetched_from_another_place_under_that_name_is_not_used(tmp_path: Path) -> None:
+async def test_an_entry_fetched_from_another_location_under_the_same_name_is_not_used(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as port:
         async with elsewhere(WEATHER) as server, engine_of(tmp_path / "one", server.url, port) as engine:
             assert len(await listed(engine)) == 2
@@ -114,7 +114,7 @@ async def test_what_we_fetched_from_another_place_under_that_name_is_not_used(tm
             assert await listed(engine) == set()
 
 
-async def test_a_redis_that_is_down_costs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unreachable_redis_only_causes_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with elsewhere(WEATHER) as server:
         async with redis_server(tmp_path) as port:
             pass

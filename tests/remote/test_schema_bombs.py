@@ -1,4 +1,4 @@
-"""A schema from elsewhere cannot make its own validation take longer than anyone waits."""
+"""Schemas of remote tools that would make validation take too long are rejected."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ AGAIN = {"$ref": "#/$defs/n"}
 
 
 def doubling(levels: int, width: int = 8, pointer: str = "#/$defs") -> dict[str, Any]:
-    """Every level refers to the one before `width` times; validating takes width ** levels."""
+    """Return a schema in which every level refers to the previous one `width` times: width ** levels steps."""
     defs: dict[str, Any] = {"a0": {"type": "object"}}
     for level in range(1, levels + 1):
         defs[f"a{level}"] = {"allOf": [{"$ref": f"{pointer}/a{level - 1}"}] * width}
@@ -29,14 +29,14 @@ def recursive(node: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("pointer", ["#/$defs", "#/%24defs"])
-def test_a_few_kilobytes_whose_references_multiply_are_refused(pointer: str) -> None:
+def test_a_small_schema_whose_references_multiply_is_rejected(pointer: str) -> None:
     bomb = doubling(20, pointer=pointer)
     assert len(json.dumps(bomb)) < 6_000
     with pytest.raises(SchemaError, match=r"more than 10,000 subschemas"):
         usable_schema(bomb)
 
 
-def test_a_tool_with_such_a_schema_is_left_out_and_the_others_stay() -> None:
+def test_only_the_tool_with_such_a_schema_is_skipped() -> None:
     tools = [{"name": "m.bomb", "parameters": doubling(9)}, {"name": "m.good", "parameters": doubling(2)}]
     offer = read_manifest("m", {"module_name": "m", "tools": tools}, timeout_s=1)
     assert [spec.name for spec in offer.specs] == ["m.good"]
@@ -53,14 +53,14 @@ def test_a_tool_with_such_a_schema_is_left_out_and_the_others_stay() -> None:
     ],
     ids=["same member", "any member", "items", "pattern"],
 )
-def test_a_schema_that_doubles_with_every_level_of_the_value_is_refused(node: dict[str, Any]) -> None:
+def test_a_schema_whose_work_doubles_with_every_level_of_the_value_is_rejected(node: dict[str, Any]) -> None:
     with pytest.raises(SchemaError, match=r"more than 10,000 subschemas"):
         usable_schema(recursive(node))
 
 
-def test_a_reference_that_leads_back_without_going_into_the_value_is_refused() -> None:
+def test_a_circular_reference_that_does_not_descend_into_the_value_is_rejected() -> None:
     for loop in ({"$ref": "#"}, recursive({"allOf": [AGAIN]}), recursive({"not": {"if": AGAIN}})):
-        assert "refers to itself" in schema_problem(loop)
+        assert "leads back to itself" in schema_problem(loop)
 
 
 @pytest.mark.parametrize(
@@ -80,21 +80,21 @@ def test_a_reference_that_leads_back_without_going_into_the_value_is_refused() -
     ],
     ids=["tree", "binary tree", "JSON", "expression", "list form"],
 )
-def test_ordinary_recursive_schemas_are_used(node: dict[str, Any]) -> None:
+def test_ordinary_recursive_schemas_are_accepted(node: dict[str, Any]) -> None:
     assert usable_schema(recursive(node))["$defs"]["n"] == node
 
 
-def test_what_looks_like_a_keyword_in_data_or_is_a_member_of_that_name_harms_nobody() -> None:
+def test_keywords_in_data_and_members_named_like_keywords_are_accepted() -> None:
     members = {"$ref": {"type": "string"}, "$id": {"type": "string"}, "$dynamicRef": {"type": "string"}}
     assert usable_schema({"properties": members, "default": {"$ref": "nowhere"}, "examples": [{"$dynamicRef": "#x"}]})
 
 
 @pytest.mark.parametrize("keyword", ["$dynamicRef", "$recursiveRef"])
-def test_references_that_are_resolved_only_while_validating_are_refused(keyword: str) -> None:
+def test_references_resolved_only_during_validation_are_rejected(keyword: str) -> None:
     assert keyword in schema_problem({"properties": {"x": {keyword: "#"}}})
 
 
-def test_references_that_leave_the_schema_or_change_their_base_are_refused() -> None:
+def test_references_out_of_the_schema_and_changed_base_uris_are_rejected() -> None:
     assert "not a JSON pointer" in schema_problem({"$ref": "http://json-schema.org/draft-07/schema#"})
     assert "not a JSON pointer" in schema_problem({"$ref": "#anchor", "$defs": {"a": {"$anchor": "anchor"}}})
     assert "has no target" in schema_problem({"$ref": "#/$defs/none"})
@@ -103,7 +103,7 @@ def test_references_that_leave_the_schema_or_change_their_base_are_refused() -> 
     assert "$id" in schema_problem({"$ref": "#/$defs/h/properties/y", "$defs": {"h": hidden, "n": {}}})
 
 
-def test_depth_and_size_are_bounded_before_anything_else() -> None:
+def test_depth_and_size_are_checked_first() -> None:
     deep: dict[str, Any] = {}
     for _ in range(MOST_DEPTH * 20):
         deep = {"not": deep}
@@ -128,5 +128,5 @@ _json = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["$ref", "$defs", "allOf", "properties", "items"]), _json))
-def test_whatever_a_schema_holds_it_is_judged_or_refused(schema: dict[str, Any]) -> None:
+def test_any_schema_is_either_accepted_or_rejected(schema: dict[str, Any]) -> None:
     assert isinstance(schema_problem(schema), str)

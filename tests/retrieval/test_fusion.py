@@ -47,12 +47,12 @@ def test_if_one_ranking_is_empty_only_the_other_counts() -> None:
 FIGURES = st.lists(st.tuples(*[st.floats(-1.0, 50.0, width=32)] * 4), min_size=1, max_size=8)
 
 
-@given(figures=FIGURES)
+@given(figures=FIGURES, terms=st.integers(0, 40))
 def test_combined_scores_are_from_0_to_1_and_a_document_best_in_all_figures_is_first(
-    figures: list[tuple[float, float, float, float]],
+    figures: list[tuple[float, float, float, float]], terms: int
 ) -> None:
     columns = np.array(figures, dtype=np.float32).T
-    scores = combine(*columns)
+    scores = combine(*columns, terms)
     assert ((scores >= 0) & (scores <= 1 + 1e-5)).all()
     best = columns.max(axis=1, keepdims=True)
-    assert combine(*np.hstack([columns, best]))[-1] >= scores.max() - 1e-5
+    assert combine(*np.hstack([columns, best]), terms)[-1] >= scores.max() - 1e-5

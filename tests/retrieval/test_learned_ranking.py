@@ -58,6 +58,21 @@ def test_a_trained_index_finds_a_request_like_those_it_knows(tmp_path: Path) -> 
     index.close()
 
 
+def test_the_learned_score_of_a_document_is_explained_by_the_words_of_the_request(tmp_path: Path) -> None:
+    index = StoredIndex(tmp_path / "index.db", EMBEDDER)
+    assert index.apply(documents(3), {})
+    query = "could you please look after my old dog"
+    assert index.learned_shares(query, ["dog_tool"]) == {}  # no model
+    assert index.train()
+    shares = index.learned_shares(query, ["dog_tool", "missing"])
+    assert set(shares) == {"dog_tool"}
+    words = shares["dog_tool"].words
+    assert sum(words.values()) + shares["dog_tool"].meaning == pytest.approx(1)
+    assert max(words, key=words.__getitem__) == "dog"
+    assert set(words) == {"look", "after", "old", "dog"}
+    index.close()
+
+
 def test_a_model_is_trained_again_only_after_enough_changes_and_two_versions_are_kept(tmp_path: Path) -> None:
     index = StoredIndex(tmp_path / "index.db", EMBEDDER)
     for requests, expected in ((1, [1]), (2, [1, 2]), (3, [2, 3])):

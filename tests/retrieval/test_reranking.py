@@ -90,6 +90,18 @@ def test_the_best_clause_of_a_request_counts(cache: VectorCache) -> None:
     reranker.close()
 
 
+def test_words_and_sentences_of_the_same_clause_count_together(cache: VectorCache) -> None:
+    reranker = SentenceReranker(lambda: EMBEDDER, cache)
+    query = "Add up the amounts of my invoice. Also, show the weather forecast with rain."
+    results = (Ranked("bake", 0.8, clauses=(0.1, 0.1)), Ranked("rain", 0.8, clauses=(0.1, 1.0)))
+    apart = (Ranked("bake", 0.8, clauses=(0.1, 0.1)), Ranked("rain", 0.8, clauses=(1.0, 0.1)))
+    reranker.rerank(query, results, TEXTS, {})
+    assert reranker.wait(DEADLINE_S)
+    scores = [{one.id: one.score for one in reranker.rerank(query, each, TEXTS, {})} for each in (results, apart)]
+    assert scores[0]["rain"] > scores[1]["rain"] > 0
+    reranker.close()
+
+
 def test_vectors_are_kept_for_one_model_and_a_damaged_file_is_replaced(tmp_path: Path) -> None:
     path, vector = tmp_path / "vectors.db", np.array([0.6, 0.8], dtype=np.float32)
     first = VectorCache(path, "model")

@@ -1,4 +1,4 @@
-"""One sandbox per test module: a template is started once, every job gets a fresh box of it."""
+"""One sandbox per test module: its template is started once, and every job gets a fresh box."""
 
 from collections.abc import AsyncIterator
 

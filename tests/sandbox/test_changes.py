@@ -1,4 +1,4 @@
-"""A workspace that is copied as it is written: the changes are listed, kept, or thrown away."""
+"""A copy-on-write workspace: the changes are listed, applied, or discarded."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file() and not p.is_symlink()}
 
 
-async def test_changes_are_listed_and_the_folder_stays_as_it_was(box: NamespaceSandbox, workspace: Path) -> None:
+async def test_changes_are_listed_and_the_folder_is_unchanged(box: NamespaceSandbox, workspace: Path) -> None:
     before = contents(workspace)
     outcome = await box.run(Job(language=Language.BASH, code=CODE, workspace=Mount(workspace, Writes.COPY)))
     assert outcome.end is End.OK, outcome
@@ -51,7 +51,7 @@ async def test_changes_are_listed_and_the_folder_stays_as_it_was(box: NamespaceS
     }
 
 
-async def test_changes_can_be_kept(box: NamespaceSandbox, workspace: Path) -> None:
+async def test_changes_can_be_applied(box: NamespaceSandbox, workspace: Path) -> None:
     outcome = await box.run(Job(language=Language.BASH, code=CODE, workspace=Mount(workspace, Writes.COPY)))
     apply(outcome.changes, workspace)
     assert contents(workspace) == {
@@ -66,7 +66,7 @@ async def test_changes_can_be_kept(box: NamespaceSandbox, workspace: Path) -> No
     assert (workspace / "link").is_symlink()
 
 
-async def test_what_is_written_to_the_copy_counts_against_the_disk(box: NamespaceSandbox, workspace: Path) -> None:
+async def test_writes_to_the_copy_count_against_the_disk_limit(box: NamespaceSandbox, workspace: Path) -> None:
     job = Job(
         code="open('big', 'wb').write(b'x' * (20 << 20))",
         workspace=Mount(workspace, Writes.COPY),
@@ -76,7 +76,7 @@ async def test_what_is_written_to_the_copy_counts_against_the_disk(box: Namespac
 
 
 @pytest.mark.parametrize("path", ["../out.txt", "/tmp/out.txt", "up/out.txt"])
-async def test_keeping_never_leaves_the_folder(
+async def test_applying_changes_never_writes_outside_the_folder(
     workspace: Path, tmp_path_factory: pytest.TempPathFactory, path: str
 ) -> None:
     outside = tmp_path_factory.mktemp("outside")

@@ -1,4 +1,4 @@
-"""After a box nothing is left: not after a timeout, a cancel, or the engine's sudden death."""
+"""Nothing is left after a box: not after a timeout, a cancellation, or a sudden end of the engine."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ os.wait()
 
 
 def marked(mark: str) -> list[int]:
-    """Host pids whose command line carries the mark."""
+    """Return the host pids of the processes whose command line contains the mark."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -67,7 +67,7 @@ async def test_cancelling_kills_the_tree_before_it_returns(box: NamespaceSandbox
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_the_listener_to_output_raises_ends_the_job_and_reaches_the_caller(box: NamespaceSandbox) -> None:
+async def test_an_exception_of_the_output_listener_ends_the_job_and_reaches_the_caller(box: NamespaceSandbox) -> None:
     mark = f"{os.getpid()}.66{int(time.monotonic() * 1000)}"
 
     def listener(_stream: str, _data: bytes) -> None:
@@ -127,7 +127,7 @@ def descendants_marked(mark: str) -> bool:
 
 
 def mounts(folder: Path) -> list[str]:
-    """Mounts of this machine that a box could have left: others may come and go meanwhile."""
+    """Return the mounts of this machine that a box could have left. Other mounts may change in the meantime."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return [line for line in lines if str(folder) in line or line.split()[4] in ("/box", "/work", "/env/0")]
 

@@ -1,4 +1,4 @@
-"""Where a required protection is missing, nothing runs, and the reason and the remedy are said."""
+"""If a required protection is missing, nothing runs, and the error names the reason and a remedy."""
 
 import asyncio
 import subprocess
@@ -13,7 +13,7 @@ from sandbox.unsafe import WARNING, UnsafeSandbox
 
 ROOT = Path(__file__).parents[2]
 
-# A machine where user namespaces are switched off: the switch is per user namespace, so a new one can have it off.
+# Simulates a machine without user namespaces: the setting is per user namespace, so a new one can disable it.
 WITHOUT_NAMESPACES = """
 import asyncio, ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -38,7 +38,7 @@ asyncio.run(main())
 
 
 @pytest.mark.spec("BOX-2")
-def test_without_user_namespaces_nothing_runs_and_the_switch_is_named(tmp_path: Path) -> None:
+def test_without_user_namespaces_nothing_runs_and_the_setting_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_NAMESPACES, str(tmp_path)]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "Nothing was run" in said
@@ -66,7 +66,7 @@ async def test_running_without_isolation_says_so_on_every_run(caplog: pytest.Log
     assert [record.message for record in caplog.records] == [WARNING, WARNING]
 
 
-def test_a_sandbox_says_so_when_it_is_taken_to_another_event_loop() -> None:
+def test_use_in_another_event_loop_is_refused() -> None:
     box = NamespaceSandbox()
     with asyncio.Runner() as first:
         assert first.run(box.run(Job(code="1"))).value == 1
@@ -75,7 +75,7 @@ def test_a_sandbox_says_so_when_it_is_taken_to_another_event_loop() -> None:
         first.run(box.aclose())
 
 
-# Root that is nobody else: its boxes would run as root of the machine.
+# Root in a user namespace that maps no other user: its boxes would run as root.
 ROOT_ALONE = """
 import asyncio, ctypes, os
 uid, gid = os.geteuid(), os.getegid()
@@ -103,7 +103,7 @@ def test_root_in_a_namespace_that_maps_nobody_else_is_refused() -> None:
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
     if said.endswith(" 0\n"):
         assert "boxes would run as root" in said
-    else:  # an ordinary user who made himself root: outside he is nobody special
+    else:  # an ordinary user who became root of a new namespace, but has no rights outside it
         assert said.startswith("ran ")
 
 
@@ -126,9 +126,9 @@ asyncio.run(main())
 @pytest.mark.parametrize("level", ["namespace", "landlock"])
 @pytest.mark.spec("BOX-2")
 @pytest.mark.parametrize("files", ["12", "64"])
-def test_too_few_open_files_are_said_to_be_what_is_short(level: str, files: str) -> None:
+def test_too_few_open_files_are_reported_as_the_cause(level: str, files: str) -> None:
     command = [sys.executable, "-c", _FEW_FILES, level, files]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
-    if said != "42":  # root, where it may, raises the limit
-        assert f"a process may have {files} files open here" in said or "no file descriptor left" in said
+    if said != "42":  # root may raise the limit, and the job then runs
+        assert f"a process may have only {files} files open here" in said or "no file descriptor left" in said
         assert "ulimit -n 1024" in said

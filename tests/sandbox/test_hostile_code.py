@@ -1,4 +1,4 @@
-"""Code that forges its answer, hides what it uses, or reaches for what would outlive it."""
+"""Code that forges its answer, hides the resources that it uses, or tries to leave something behind."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ async def test_a_forged_answer_is_an_outcome_of_the_code_and_never_a_failure_of_
 
 
 @pytest.mark.spec("BOX-6")
-async def test_files_to_bring_back_that_are_no_plain_files_are_left(box: NamespaceSandbox) -> None:
+async def test_only_plain_files_are_collected(box: NamespaceSandbox) -> None:
     code = "import os\nos.mkfifo('pipe'); os.mkdir('folder'); os.symlink('/etc/passwd', 'link')\nopen('shut', 'w'); os.chmod('shut', 0)\nopen('good', 'w').write('g')"
     job = Job(code=code, collect=("pipe", "folder", "link", "shut", "good", "absent"))
     outcome = await box.run(job)
@@ -76,7 +76,7 @@ HIDING = [
 
 @pytest.mark.spec("BOX-3")
 @pytest.mark.parametrize(("how", "before", "inside"), HIDING, ids=[how for how, _, _ in HIDING])
-async def test_the_memory_of_a_tree_counts_however_it_is_hidden(
+async def test_hidden_memory_of_a_process_tree_is_counted(
     box: NamespaceSandbox, how: str, before: str, inside: str
 ) -> None:
     code = f"import os, time\n{before}for _ in range(8):\n  if os.fork() == 0:\n    x = b'x' * (40 << 20)\n{inside}    time.sleep(20)\ntime.sleep(20)"
@@ -85,7 +85,7 @@ async def test_the_memory_of_a_tree_counts_however_it_is_hidden(
 
 
 @pytest.mark.spec("BOX-3")
-async def test_the_cpu_of_many_short_processes_adds_up(box: NamespaceSandbox) -> None:
+async def test_the_cpu_time_of_many_short_processes_is_counted(box: NamespaceSandbox) -> None:
     code = """
 import os, time
 while True:
@@ -100,7 +100,7 @@ while True:
 
 
 @pytest.mark.spec("BOX-3")
-async def test_sleeping_forks_of_a_large_template_are_not_taken_for_memory(box: NamespaceSandbox) -> None:
+async def test_sleeping_forks_of_a_large_template_do_not_count_as_memory(box: NamespaceSandbox) -> None:
     code = "import os, time\nfor _ in range(20):\n    if os.fork() == 0: time.sleep(20)\ntime.sleep(0.3)"
     job = Job(code=code, preload=("pandas",), limits=Limits(memory_bytes=96 * MB))
     assert (await box.run(job)).end is End.OK
@@ -118,7 +118,7 @@ class TestWorkspace:
             "os.mknod('s', 0o20666)",
         ],
     )
-    async def test_nothing_left_in_it_gives_anybody_its_owners_rights(
+    async def test_no_file_left_in_a_workspace_gives_others_its_owners_rights(
         self, box: NamespaceSandbox, tmp_path: Path, attempt: str
     ) -> None:
         os.chmod(tmp_path, 0o755)
@@ -128,7 +128,9 @@ class TestWorkspace:
             assert not path.stat().st_mode & 0o6000
             assert not stat.S_ISCHR(path.stat().st_mode)
 
-    async def test_a_servers_socket_in_it_cannot_be_reached(self, box: NamespaceSandbox, tmp_path: Path) -> None:
+    async def test_a_servers_socket_in_a_workspace_cannot_be_reached(
+        self, box: NamespaceSandbox, tmp_path: Path
+    ) -> None:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(tmp_path / "server"))
             server.listen()
@@ -139,7 +141,7 @@ class TestWorkspace:
             with pytest.raises(BlockingIOError):
                 server.accept()
 
-    async def test_a_servers_datagram_socket_in_it_cannot_be_reached_through_a_pair(
+    async def test_a_servers_datagram_socket_in_a_workspace_cannot_be_reached_through_a_pair(
         self, box: NamespaceSandbox, tmp_path: Path
     ) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
@@ -152,7 +154,7 @@ class TestWorkspace:
         pair = "import socket\na, b = socket.socketpair()\na.send(b'x')\nb.recv(1).decode()"
         assert (await box.run(Job(code=pair, workspace=Mount(tmp_path)))).value == "x"
 
-    async def test_a_relative_path_is_taken_from_where_the_caller_is(
+    async def test_a_relative_path_is_relative_to_the_callers_folder(
         self, box: NamespaceSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "mine.txt").touch()
@@ -160,7 +162,7 @@ class TestWorkspace:
         outcome = await box.run(Job(code="import os\nos.listdir('.')", workspace=Mount(Path())))
         assert outcome.value == ["mine.txt"]
 
-    async def test_the_root_of_the_host_is_no_workspace(self, box: NamespaceSandbox) -> None:
+    async def test_the_root_of_the_host_cannot_be_a_workspace(self, box: NamespaceSandbox) -> None:
         with pytest.raises(SandboxError, match="not a workspace"):
             await box.run(Job(code="1", workspace=Mount(Path("/"), Writes.NO)))
 
@@ -176,7 +178,7 @@ class TestWorkspace:
         "os.kill(1, 9) or os.kill(1, 19) or open('/proc/1/comm').read() and 1 / 0",
     ],
 )
-async def test_process_1_cannot_be_held_back(box: NamespaceSandbox, attempt: str) -> None:
+async def test_process_1_cannot_be_hindered(box: NamespaceSandbox, attempt: str) -> None:
     outcome = await box.run(Job(code=f"import os, resource\n{attempt}", limits=Limits(wall_s=5)))
     assert outcome.end is End.ERROR
 
@@ -193,7 +195,7 @@ async def test_process_1_cannot_be_held_back(box: NamespaceSandbox, attempt: str
         Job(language=Language.BASH, code="\ud800"),
     ],
 )
-async def test_a_job_that_makes_no_sense_is_refused_before_anything_runs(box: NamespaceSandbox, job: Job) -> None:
+async def test_an_invalid_job_is_refused_before_anything_runs(box: NamespaceSandbox, job: Job) -> None:
     with pytest.raises(SandboxError) as refusal:
         await box.run(job)
     assert not refusal.value.may_have_started
@@ -206,7 +208,7 @@ async def test_more_kinds_of_boxes_than_templates_may_be_open_at_once() -> None:
     assert [outcome.value for outcome in outcomes] == [7, 7, 7, 7]
 
 
-async def test_a_crowd_of_jobs_is_served_and_no_descriptor_stays_open() -> None:
+async def test_many_concurrent_jobs_are_served_and_no_descriptor_stays_open() -> None:
     async with NamespaceSandbox(NamespaceConfig(max_boxes=40)) as many:
         await many.run(Job(code="1"))
         before = len(open_descriptors())
@@ -224,5 +226,5 @@ async def test_a_crowd_of_jobs_is_served_and_no_descriptor_stays_open() -> None:
 
         await asyncio.gather(*(cancelled(after) for after in range(30)))
         await many.run(Job(code="1"))
-        idle = 3 * 2 * 2  # descriptors of the boxes that wait, with as many again just being made
+        idle = 3 * 2 * 2  # descriptors of the waiting boxes, and of as many boxes that are being created
         await eventually(lambda: len(open_descriptors()) <= before + idle)

@@ -1,4 +1,4 @@
-"""What code in a box attempts against the host, and that it fails. Every attack would be seen if it worked."""
+"""Attacks of code in a box on the host; all of them fail. A successful attack would be detected."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ SECRET = "canary-5f1c"
 
 @pytest.fixture(autouse=True)
 def canary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A secret in the host's environment and in a host file that anybody may read."""
+    """Put a secret in the host's environment and in a host file that anybody may read."""
     monkeypatch.setenv("KNACKBOX_TEST_SECRET", SECRET)
     with tempfile.NamedTemporaryFile("w", prefix="knackbox-canary-", dir="/tmp") as file:
         file.write(SECRET)
@@ -26,7 +26,7 @@ def canary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(file.name)
 
 
-# (what is attempted, code that evaluates to the loot or raises)
+# (what is attempted, code that evaluates to the secret or raises)
 LOOT = [
     ("read the environment of process 1", "open('/proc/1/environ').read()"),
     ("read its own environment", "import os; dict(os.environ)"),
@@ -62,7 +62,7 @@ async def test_a_box_does_not_see_or_signal_its_neighbour(box: NamespaceSandbox)
     assert (await box.run(Job(code="'neighbour'"))).value == "neighbour"
 
 
-# (what is attempted, code that returns "done" only if the kernel let it)
+# (what is attempted, code that returns a value that is not negative only if the kernel allows it)
 FORBIDDEN = [
     ("mount a file system", "libc.mount(b'x', b'/tmp', b'tmpfs', 0, None)"),
     ("unmount /proc", "libc.umount2(b'/proc', 2)"),
@@ -94,7 +94,7 @@ FORBIDDEN = [
     ("type into the terminal", "libc.ioctl(0, 0x5412, b'x')"),
     ("write to process 1's memory", "os.open('/proc/1/mem', os.O_RDWR)"),
     ("raise its own limits", "resource.setrlimit(resource.RLIMIT_NPROC, (10**6, 10**6)) or 0"),
-    ("write into the system", "os.open('/usr/x', os.O_CREAT | os.O_WRONLY)"),
+    ("write to the system's folders", "os.open('/usr/x', os.O_CREAT | os.O_WRONLY)"),
     ("write into the packages", "os.open('/env/0/x', os.O_CREAT | os.O_WRONLY)"),
     ("write to the root", "os.open('/x', os.O_CREAT | os.O_WRONLY)"),
     ("make a device", "os.mknod('/tmp/mem', 0o20600, os.makedev(1, 1)) or 0"),
@@ -123,7 +123,7 @@ async def test_the_kernel_refuses(box: NamespaceSandbox, attempt: str, code: str
 
 
 async def test_a_32_bit_system_call_kills_or_fails(box: NamespaceSandbox) -> None:
-    """int 0x80 would reach calls by other numbers, past the filter."""
+    """Make a call with int 0x80, for which the numbers in the filter would be wrong."""
     code = """
 import ctypes, mmap
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -174,7 +174,7 @@ async def test_no_descriptor_of_the_engine_is_inherited(box: NamespaceSandbox) -
     assert outcome.end is End.OK
     assert len(outcome.value) <= 5
     assert "anon_inode" not in outcome.value
-    assert outcome.value.count("socket") == 1  # to process 1 of the box: the channel of its result
+    assert outcome.value.count("socket") == 1  # the result channel to process 1 of the box
 
 
 @pytest.mark.parametrize("language", [Language.BASH, Language.NODE])
@@ -193,7 +193,9 @@ async def test_other_languages_are_as_confined(box: NamespaceSandbox, canary: Pa
 
 @pytest.mark.spec("BOX-6")
 class TestWorkspace:
-    async def test_it_is_shared_read_write_and_owned_by_its_owner(self, box: NamespaceSandbox, tmp_path: Path) -> None:
+    async def test_a_workspace_is_shared_read_write_and_its_owner_owns_new_files(
+        self, box: NamespaceSandbox, tmp_path: Path
+    ) -> None:
         (tmp_path / "in.txt").write_text("hello")
         job = Job(code="open('out.txt', 'w').write(open('in.txt').read() * 2)", workspace=Mount(tmp_path))
         assert (await box.run(job)).end is End.OK
@@ -201,12 +203,12 @@ class TestWorkspace:
         assert (tmp_path / "out.txt").stat().st_uid == tmp_path.stat().st_uid
         assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt"]
 
-    async def test_it_can_be_read_only(self, box: NamespaceSandbox, tmp_path: Path) -> None:
+    async def test_a_workspace_can_be_read_only(self, box: NamespaceSandbox, tmp_path: Path) -> None:
         outcome = await box.run(Job(code="open('x', 'w')", workspace=Mount(tmp_path, Writes.NO)))
         assert outcome.end is End.ERROR
         assert list(tmp_path.iterdir()) == []
 
-    async def test_a_link_that_points_out_of_it_leads_nowhere(
+    async def test_a_link_that_points_out_of_a_workspace_leads_nowhere(
         self, box: NamespaceSandbox, tmp_path: Path, canary: Path
     ) -> None:
         (tmp_path / "out").symlink_to(canary)
@@ -214,7 +216,9 @@ class TestWorkspace:
         code = f"import os\n[os.path.exists('out'), os.path.exists('up{canary}'), os.path.exists('../{canary.name}')]"
         assert (await box.run(Job(code=code, workspace=Mount(tmp_path)))).value == [False, False, False]
 
-    async def test_set_uid_files_planted_in_it_give_nothing(self, box: NamespaceSandbox, tmp_path: Path) -> None:
+    async def test_set_uid_files_left_in_a_workspace_give_no_rights(
+        self, box: NamespaceSandbox, tmp_path: Path
+    ) -> None:
         code = "cp /usr/bin/id ./id; chmod u+s id; ./id -u"
         outcome = await box.run(Job(language=Language.BASH, code=code, workspace=Mount(tmp_path)))
         assert outcome.stdout.strip() == b"1000"
@@ -222,8 +226,7 @@ class TestWorkspace:
 
 @pytest.mark.spec("KERN-1")
 async def test_zeromq_binds_and_talks_in_a_box(box: NamespaceSandbox) -> None:
-    """It looks at network devices and sets its threads' policy first, and aborts when it is refused in a way it does
-    not know."""
+    """Use ZeroMQ, which lists network devices and sets the policy of its threads, and aborts at an unknown error."""
     code = """
 import zmq
 context = zmq.Context()
@@ -236,7 +239,7 @@ server.recv().decode()
     assert (await box.run(Job(code=code))).value == "here"
 
 
-async def test_the_default_policy_for_another_process_is_granted_in_words_only(box: NamespaceSandbox) -> None:
+async def test_setting_the_default_policy_of_another_process_has_no_effect(box: NamespaceSandbox) -> None:
     code = """
 import os, subprocess, sys
 child = subprocess.Popen(['sleep', '5'], preexec_fn=lambda: os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)))

@@ -34,7 +34,7 @@ async def test_bytecode_is_written_where_the_job_asks_for_it(box: NamespaceSandb
     assert (await box.run(Job(code=code, files=files, env={"PYTHONDONTWRITEBYTECODE": ""}))).value is True
 
 
-async def test_a_users_packages_belong_to_the_boxs_home(box: NamespaceSandbox) -> None:
+async def test_the_folder_of_user_packages_is_in_the_boxs_home(box: NamespaceSandbox) -> None:
     outcome = await box.run(Job(code="import site\n[site.USER_BASE, site.USER_SITE]"))
     assert outcome.value[0] == "/tmp/.local"
     assert outcome.value[1].startswith("/tmp/.local/lib/python")
@@ -92,12 +92,12 @@ async def test_another_users_rights_are_refused_as_the_kernel_refuses_them(box: 
     assert (await box.run(Job(code=code))).value == [errno.EPERM, True]
 
 
-async def test_its_own_user_may_be_set_again(box: NamespaceSandbox) -> None:
+async def test_a_job_may_set_the_user_that_it_already_has(box: NamespaceSandbox) -> None:
     code = "import os\nme, mine = os.getuid(), os.getgid()\nos.setresuid(me, -1, me)\nos.setgid(mine)\nos.chown('main.py', me, mine)\nos.chown('main.py', -1, -1)"
     assert (await box.run(Job(code=code))).end is End.OK
 
 
-async def test_the_policy_of_no_process_cannot_be_set(box: NamespaceSandbox) -> None:
+async def test_setting_the_policy_of_an_invalid_pid_fails(box: NamespaceSandbox) -> None:
     code = "import os\nos.sched_setscheduler(-1, os.SCHED_OTHER, os.sched_param(0))"
     outcome = await box.run(Job(code=code))
     assert outcome.error is not None

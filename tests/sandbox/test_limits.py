@@ -1,4 +1,4 @@
-"""Every limit ends the job with its own reason; a caught one is still named."""
+"""Every limit ends the job with its own reason, and is reported even if the code catches the error."""
 
 import pytest
 
@@ -25,7 +25,7 @@ CASES = [
     (End.MEMORY, NODE, "const a = []; while (true) a.push(new Array(1e6).fill(1))", Limits(memory_bytes=96 * MB)),
     (End.MEMORY, NODE, "const a=[]; setInterval(() => a.push(Buffer.alloc(8e6, 1)), 1)", Limits(memory_bytes=128 * MB)),
     (
-        End.MEMORY,  # no single process is over the limit, all of them together are
+        End.MEMORY,  # no single process exceeds the limit, but together they do
         PY,
         "import os, time\nos.fork(); os.fork()\nx = b'x' * (60 << 20)\ntime.sleep(20)",
         Limits(memory_bytes=100 * MB),
@@ -79,7 +79,7 @@ async def test_a_limit_ends_the_job_with_its_own_reason(
          "except RuntimeError: pass", Limits(processes=12, threads=12)),
     ],
 )  # fmt: skip
-async def test_a_limit_the_code_survived_is_named_although_it_ended_well(
+async def test_a_caught_limit_is_reported_even_if_the_job_succeeds(
     box: NamespaceSandbox, name: str, code: str, limits: Limits
 ) -> None:
     outcome = await box.run(Job(code=code, limits=limits))
@@ -88,7 +88,7 @@ async def test_a_limit_the_code_survived_is_named_although_it_ended_well(
 
 
 @pytest.mark.spec("BOX-12")
-async def test_an_endless_printer_leaves_only_what_is_kept_in_memory(box: NamespaceSandbox) -> None:
+async def test_endless_output_does_not_fill_the_memory_of_the_engine(box: NamespaceSandbox) -> None:
     limits = Limits(output_bytes=8 * MB, capture_bytes=10_000)
     outcome = await box.run(Job(code="while True: print('x' * 10_000)", limits=limits))
     assert outcome.end is End.OUTPUT
@@ -96,7 +96,7 @@ async def test_an_endless_printer_leaves_only_what_is_kept_in_memory(box: Namesp
     assert outcome.stdout_dropped + 10_000 == outcome.usage.output_bytes
 
 
-async def test_usage_says_what_the_whole_tree_took(box: NamespaceSandbox) -> None:
+async def test_usage_covers_the_whole_process_tree(box: NamespaceSandbox) -> None:
     code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'x=bytearray(60<<20)\\nfor i in range(3000000): pass'])"
     usage = (await box.run(Job(code=code))).usage
     assert usage.cpu_s > 0.02
@@ -104,6 +104,6 @@ async def test_usage_says_what_the_whole_tree_took(box: NamespaceSandbox) -> Non
     assert usage.limits_hit == ()
 
 
-async def test_what_a_template_has_loaded_does_not_count_against_a_job(box: NamespaceSandbox) -> None:
+async def test_libraries_loaded_by_the_template_do_not_count_as_memory_of_the_job(box: NamespaceSandbox) -> None:
     job = Job(code="x = bytearray(40 << 20); len(x)", preload=("pandas",), limits=Limits(memory_bytes=64 * MB))
     assert (await box.run(job)).end is End.OK

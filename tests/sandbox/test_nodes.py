@@ -1,4 +1,4 @@
-"""How many values JSON holds is known before it is decoded, so that no value takes the engine's time."""
+"""The values in JSON text are counted before it is decoded, so that decoding cannot block the engine."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ VALUES = st.recursive(
 
 
 def structure(value: Any) -> int:
-    """Each list, each object, and each element of one after its first."""
+    """Count each list, each object, and each of their elements after the first."""
     if not isinstance(value, list | dict):
         return 0
     inner = value.values() if isinstance(value, dict) else value
@@ -28,7 +28,7 @@ def structure(value: Any) -> int:
 
 
 @given(VALUES)
-def test_only_what_is_outside_of_texts_counts(value: Any) -> None:
+def test_characters_inside_strings_do_not_count(value: Any) -> None:
     text, count = json.dumps(value).encode(), structure(value)
     assert not too_many_nodes(text, count)
     assert count == 0 or too_many_nodes(text, count - 1)
@@ -43,7 +43,7 @@ async def test_a_value_of_too_many_elements_is_refused_in_the_box(code: str) -> 
         outcome = await box.run(Job(code=code))
         assert outcome.end is End.ERROR
         assert outcome.error is not None
-        assert f"over {MAX_NODES:,} lists, objects and elements; write it to a file" in outcome.error.message
+        assert f"more than {MAX_NODES:,} lists, objects and elements. Write it to a file" in outcome.error.message
         assert (await box.run(Job(code="','.join(map(str, range(300_000)))"))).ok  # a text is one value
         assert (await box.run(Job(code="list(range(99_000))"))).value == list(range(99_000))
 

@@ -1,4 +1,4 @@
-"""What comes back from a box: values, streams, files, ends."""
+"""The outcome of a job: its value, streams, files and end."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,7 +21,7 @@ JSON = st.recursive(
 @pytest.mark.spec("BOX-13")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=JSON)
-async def test_any_json_value_comes_back_as_it_went_in(box: NamespaceSandbox, value: object) -> None:
+async def test_any_json_value_is_returned_unchanged(box: NamespaceSandbox, value: object) -> None:
     outcome = await box.run(Job(files={"echo.py": ECHO}, call=Call("echo.py", "echo", {"value": value})))
     assert outcome.end is End.OK
     assert outcome.value == value
@@ -49,7 +49,9 @@ async def test_the_value_of_a_script_is_that_of_its_last_expression(box: Namespa
     assert (await box.run(Job(code="object"))).value == "<class 'object'>"
 
 
-async def test_a_call_that_returns_what_json_cannot_hold_says_what_to_return_instead(box: NamespaceSandbox) -> None:
+async def test_a_call_that_returns_what_json_cannot_represent_says_what_to_return_instead(
+    box: NamespaceSandbox,
+) -> None:
     outcome = await box.run(Job(files={"f.py": b"def f():\n    return {1, 2}\n"}, call=Call("f.py", "f")))
     assert outcome.end is End.ERROR
     assert outcome.error is not None
@@ -160,7 +162,7 @@ async def test_output_streams_while_the_job_runs(box: NamespaceSandbox) -> None:
     assert b"".join(seen) == outcome.stdout == b"0\n1\n2\n"
 
 
-async def test_a_language_that_cannot_be_called_into_says_so(box: NamespaceSandbox) -> None:
+async def test_calling_a_function_in_another_language_is_refused(box: NamespaceSandbox) -> None:
     with pytest.raises(SandboxError, match="Only Python functions"):
         await box.run(Job(language=Language.BASH, call=Call("f.sh", "f")))
 

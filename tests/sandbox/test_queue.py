@@ -1,4 +1,4 @@
-"""Back-pressure: at most N boxes, a queue that is fair between agents, and a clear Busy when it is full."""
+"""Back-pressure: a limited number of boxes, a queue that is fair between agents, and Busy when it is full."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.sandbox.virtual_time import in_virtual_time, now
 pytestmark = pytest.mark.spec("BOX-7")
 
 
-async def test_agents_take_turns_however_many_jobs_each_has_sent() -> None:
+async def test_agents_take_turns_regardless_of_how_many_jobs_each_has_sent() -> None:
     slots, order = FairSlots(1, 100), list[str]()
 
     async def job(agent: str) -> None:
@@ -33,7 +33,9 @@ async def test_agents_take_turns_however_many_jobs_each_has_sent() -> None:
 @given(
     agents=st.lists(st.sampled_from("abc"), max_size=30), slots=st.integers(1, 4), cancelled=st.sets(st.integers(0, 29))
 )
-async def test_no_slot_is_lost_or_doubled_whoever_gives_up(agents: list[str], slots: int, cancelled: set[int]) -> None:
+async def test_cancelled_jobs_neither_lose_nor_duplicate_a_slot(
+    agents: list[str], slots: int, cancelled: set[int]
+) -> None:
     fair, now, most = FairSlots(slots, 100), 0, 0
 
     async def job(agent: str) -> None:
@@ -58,7 +60,7 @@ async def test_no_slot_is_lost_or_doubled_whoever_gives_up(agents: list[str], sl
     assert most == slots
 
 
-async def test_a_full_queue_says_when_to_come_again() -> None:
+async def test_a_full_queue_says_when_to_retry() -> None:
     async with NamespaceSandbox(NamespaceConfig(max_boxes=1, max_waiting=1)) as box:
         first = asyncio.ensure_future(box.run(Job(code="import time; time.sleep(20)")))
         second = asyncio.ensure_future(box.run(Job(code="2")))
@@ -71,11 +73,11 @@ async def test_a_full_queue_says_when_to_come_again() -> None:
         assert (await second).value == 2
 
 
-def test_a_job_that_would_wait_too_long_is_refused_at_once_and_let_in_when_it_comes_back_as_told() -> None:
+def test_a_job_that_would_wait_too_long_is_refused_and_admitted_when_it_returns_in_time() -> None:
     served, refused, refused_again = list[float](), list[float](), list[float]()
 
     async def client(slots: FairSlots, agent: str) -> None:
-        """Call in a loop and come back when told."""
+        """Call in a loop, and return at the time that a refusal gives."""
         while now() < 300:
             began = now()
             promised = 0.0
@@ -87,7 +89,7 @@ def test_a_job_that_would_wait_too_long_is_refused_at_once_and_let_in_when_it_co
                         await asyncio.sleep(1)
                         break
                 except Busy as busy:
-                    assert now() == asked or began < 60, "refused at once, when the queue knows how long jobs take"
+                    assert now() == asked or began < 60, "jobs are refused at once when the queue knows their duration"
                     if began >= 60:
                         (refused_again if promised else refused).append(busy.retry_after)
                     promised += busy.retry_after
@@ -104,7 +106,7 @@ def test_a_job_that_would_wait_too_long_is_refused_at_once_and_let_in_when_it_co
     assert len(refused_again) <= len(refused) * 0.05
 
 
-def test_a_queue_that_turns_out_slower_than_thought_refuses_its_newest_jobs() -> None:
+def test_a_queue_that_is_slower_than_estimated_refuses_its_newest_jobs() -> None:
     ended = list[tuple[str, float]]()
 
     async def job(slots: FairSlots) -> None:
@@ -116,7 +118,7 @@ def test_a_queue_that_turns_out_slower_than_thought_refuses_its_newest_jobs() ->
             ended.append(("busy" if busy.retry_after > 0 else "never", now()))
 
     async def main() -> None:
-        slots = FairSlots(1, 1000, max_wait_s=10)  # it begins with the guess that a job takes 50 ms
+        slots = FairSlots(1, 1000, max_wait_s=10)  # its first estimate is that a job takes 50 ms
         await asyncio.gather(*(job(slots) for _ in range(100)))
 
     in_virtual_time(main)
@@ -125,7 +127,7 @@ def test_a_queue_that_turns_out_slower_than_thought_refuses_its_newest_jobs() ->
     assert max(at for end, at in ended if end == "busy") <= 15
 
 
-def test_a_long_queue_of_one_agent_does_not_keep_another_from_a_place_in_it() -> None:
+def test_a_long_queue_of_one_agent_does_not_keep_other_agents_out() -> None:
     order = list[str]()
 
     async def job(slots: FairSlots, agent: str) -> None:
@@ -147,7 +149,7 @@ def test_a_long_queue_of_one_agent_does_not_keep_another_from_a_place_in_it() ->
 
 
 @pytest.mark.parametrize("hammering", [False, True])
-def test_promises_that_nobody_comes_back_for_leave_no_box_idle(hammering: bool) -> None:
+def test_callers_who_do_not_return_leave_no_box_idle(hammering: bool) -> None:
     ran = list[float]()
 
     async def job(slots: FairSlots, agent: str) -> bool:
@@ -191,7 +193,7 @@ async def test_two_loops_of_one_agent_are_served_as_often_as_ninety_of_another(t
             await over.wait()
         counted = dict(done)
         await stopped(*loops)
-    # Turn about, it is one or two to one; first come, first served, it would be 45 to one.
+    # The ratio is one or two if the agents take turns, and would be 45 if the first job always came first.
     assert counted["greedy"] <= 4 * counted["modest"]
 
 
@@ -201,7 +203,7 @@ async def stopped(*tasks: "asyncio.Task[None]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_template_is_replaced_after_its_forks_and_its_last_job_ends_in_peace() -> None:
+async def test_a_template_is_replaced_after_its_forks_and_its_last_job_completes() -> None:
     async with NamespaceSandbox(NamespaceConfig(warm=1, forks_per_template=3)) as box:
         slow = asyncio.ensure_future(box.run(Job(code="import time; time.sleep(0.5); 'slow'")))
         values = [(await box.run(Job(code="import os; os.getpid()"))).end for _ in range(12)]

@@ -13,7 +13,7 @@ class _Jumping(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> Any:
         if timeout is None:
-            raise RuntimeError("nothing would ever happen again")
+            raise RuntimeError("no timer is pending, so the loop would wait for ever")
         self.now += max(timeout, 0)
         return super().select(0)
 

@@ -23,14 +23,14 @@ def test_the_file_of_a_killed_engine_is_removed_when_the_next_one_opens(tmp_path
         assert holder.hear() == "held"
         (held,) = (path.name for path in tmp_path.iterdir())
         watching = EngineLock(tmp_path)
-        assert watching.lives(held)
-        assert watching.living_others() == [held]
+        assert watching.is_running(held)
+        assert watching.running_others() == [held]
         holder.kill()
     assert (tmp_path / held).exists()
     following = EngineLock(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([watching.id, following.id])
-    assert not following.lives(held)
-    assert watching.lives(following.id)
+    assert not following.is_running(held)
+    assert watching.is_running(following.id)
     following.close()
     watching.close()
     assert list(tmp_path.iterdir()) == []

@@ -119,7 +119,7 @@ def test_after_the_clock_is_set_back_an_event_is_delivered_again_within_the_long
     assert offsets(log.fetch("a")) == [(1, 2)]
 
 
-def test_a_refused_event_is_delivered_again_with_back_off_and_becomes_a_dead_letter(
+def test_a_rejected_event_is_delivered_again_with_back_off_and_becomes_a_dead_letter(
     log: EventLog, clock: Clock
 ) -> None:
     log.subscribe("a")

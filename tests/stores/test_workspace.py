@@ -153,7 +153,7 @@ def test_files_still_being_written_are_not_listed(workspace: FolderWorkspace) ->
 
 
 @pytest.mark.spec("BOX-6")
-def test_a_folder_exchanged_for_a_link_meanwhile_does_not_lead_outside(
+def test_a_folder_replaced_by_a_link_during_access_does_not_lead_outside(
     workspace: FolderWorkspace, tmp_path: Path
 ) -> None:
     """A race between check and use. Here both are a single step."""

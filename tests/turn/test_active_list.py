@@ -1,4 +1,4 @@
-"""The list of a turn: order, availability, shadowing, and sources that fail."""
+"""The active list of a turn: its order, availability, shadowing, and failing sources."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -70,13 +70,13 @@ SKILLS = source(
 
 
 @pytest.mark.spec("LIST-0", "LIST-1", "LIST-5")
-async def test_static_tools_come_first_by_name_then_skills_then_composed_ones():
+async def test_static_tools_come_first_then_skills_then_composed_skills_each_by_name():
     listed = await active_list([SKILLS, BUILT_IN], Turn())
     assert names(listed) == ["execute", "file_system", "a_skill", "zip_files", "daily_report"]
 
 
 @pytest.mark.spec("LIST-2")
-async def test_tools_for_seeing_and_drawing_appear_only_when_they_can_work():
+async def test_vision_and_image_tools_are_listed_only_if_they_are_available():
     assert "vision_analysis" in names(await active_list([BUILT_IN], Turn(features=SEES)))
     assert "vision_analysis" not in names(await active_list([BUILT_IN], Turn()))
     assert "image_generation" in names(await active_list([BUILT_IN], Turn(), frozenset({"image_client"})))
@@ -84,7 +84,7 @@ async def test_tools_for_seeing_and_drawing_appear_only_when_they_can_work():
 
 
 @pytest.mark.spec("LIST-6")
-async def test_what_was_dropped_is_told_with_the_reason():
+async def test_dropped_tools_are_reported_with_the_reason():
     listed = await active_list([BUILT_IN, SKILLS], Turn())
     assert Dropped("postgres_admin", "not configured: postgres_dsn") in listed.dropped
     assert Dropped("image_generation", "not configured: image_client") in listed.dropped
@@ -94,7 +94,7 @@ async def test_what_was_dropped_is_told_with_the_reason():
 
 
 @pytest.mark.spec("LIST-5")
-async def test_a_skill_shadows_neither_a_name_nor_an_alias_nor_a_built_in_that_is_not_offered():
+async def test_a_skill_cannot_shadow_a_name_an_alias_or_an_unlisted_built_in_tool():
     listed = await active_list([SKILLS, BUILT_IN], Turn())
     by_name = {each.spec.name: each.spec.origin for each in listed.tools}
     assert by_name["execute"] is Origin.STATIC
@@ -124,7 +124,7 @@ def test_composed_skills_are_appended_after_skills_and_names_stay_unique():
 
 
 @pytest.mark.spec("LIST-3", "LIST-4")
-async def test_every_source_sees_the_query_and_decides_what_it_offers():
+async def test_every_source_receives_the_query_and_decides_what_it_offers():
     for turn in (Turn(query="roman numbers"), Turn(query=None)):
         SKILLS.asked.clear()
         await active_list([SKILLS], turn)
@@ -135,7 +135,7 @@ async def test_every_source_sees_the_query_and_decides_what_it_offers():
 @given(
     st.randoms(), st.lists(st.sampled_from("abcdefgh"), max_size=8), st.lists(st.sampled_from("abcdefgh"), max_size=8)
 )
-def test_names_are_unique_and_the_order_never_depends_on_the_order_offered(random, static, acquired):
+def test_names_are_unique_and_the_order_does_not_depend_on_the_sources(random, static, acquired):
     tools = [made(each) for each in static] + [made(each, Origin.ACQUIRED) for each in acquired]
     shuffled = random.sample(tools, len(tools))
     first = asyncio.run(active_list([source("s", *tools)], Turn()))
@@ -162,7 +162,7 @@ class Hanging(Failing):
 
 
 @pytest.mark.spec("LIST-0")
-async def test_a_source_that_fails_or_hangs_is_reported_and_the_others_count(caplog):
+async def test_a_source_that_fails_or_hangs_is_reported_and_the_others_are_used(caplog):
     listed = await active_list([Failing(), BUILT_IN, Hanging()], Turn(), timeout_s=0.05)
     assert names(listed) == ["execute", "file_system"]
     assert [(each.source, each.reason) for each in listed.failed] == [
@@ -172,7 +172,7 @@ async def test_a_source_that_fails_or_hangs_is_reported_and_the_others_count(cap
     assert "store is down" in caplog.text
 
 
-async def test_deferred_tools_are_left_out_only_when_asked():
+async def test_deferred_tools_are_omitted_only_on_request():
     later = source("later", made("rare", defer_loading=True))
     assert names(await active_list([later], Turn())) == ["rare"]
     listed = await active_list([later], Turn(include_deferred_tools=False))
@@ -180,7 +180,7 @@ async def test_deferred_tools_are_left_out_only_when_asked():
     assert listed.dropped[0].name == "rare"
 
 
-def test_a_tool_that_needs_nothing_is_always_available():
+def test_a_tool_without_requirements_is_always_available():
     spec = ToolSpec("plain", "Plain.")
     assert why_not(spec, Turn(), frozenset()) == ""
     assert why_not(replace(spec, requires=("a", "b")), Turn(), frozenset({"a"})) == "not configured: b"

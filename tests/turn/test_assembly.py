@@ -1,4 +1,4 @@
-"""What an assembly remembers never shows: its lists are those of one that remembers nothing, whatever happened between."""
+"""The caches of an assembly are invisible: after any changes, its lists equal those built without caches."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ TURNS = some.builds(
     modules=some.sampled_from([None, frozenset(), frozenset({"m"})]),
     allowed=some.sampled_from([None, Allowed.of(["a", "m.*"]), Allowed(read_only=True, included=(Allowed.of("*"),))]),
 )
-# What happens between lists: a source answers otherwise (or in place, if its answer is a list), or a tool is disabled.
+# Changes between lists: a source answers differently (in place, if its answer is a list), or a tool is disabled.
 STEPS = some.lists(
     some.tuples(some.integers(0, 2), ANSWERS, some.booleans(), TURNS, some.sampled_from("abcde")), max_size=8
 )
@@ -69,7 +69,9 @@ STEPS = some.lists(
 
 @pytest.mark.slow
 @given(some.lists(ANSWERS, min_size=3, max_size=3), STEPS, some.sampled_from([NOTHING, frozenset({"dsn"})]))
-def test_remembering_changes_no_list(answers: list[Any], steps: list[Any], configured: frozenset[str]) -> None:
+def test_cached_lists_equal_uncached_ones_after_any_changes(
+    answers: list[Any], steps: list[Any], configured: frozenset[str]
+) -> None:
     async def both() -> None:
         sources = [Source(f"s{number}", answer) for number, answer in enumerate(answers)]
         disabled: dict[str, str] = {}
@@ -95,7 +97,7 @@ def test_remembering_changes_no_list(answers: list[Any], steps: list[Any], confi
 
 
 @given(some.lists(ANSWERS, min_size=2, max_size=2), TURNS)
-def test_equal_tools_give_equal_bytes_whatever_objects_they_are(answers: list[Any], turn: Turn) -> None:
+def test_equal_tools_give_equal_bytes_even_as_different_objects(answers: list[Any], turn: Turn) -> None:
     async def listed(assembly: Assembly, copies: bool) -> str:
         given_ = [tuple(replace(each) if copies else each for each in answer) for answer in answers]
         sources = [Source(f"s{number}", answer) for number, answer in enumerate(given_)]
@@ -109,7 +111,7 @@ def test_equal_tools_give_equal_bytes_whatever_objects_they_are(answers: list[An
     asyncio.run(both())
 
 
-async def test_what_is_remembered_is_bounded_and_lists_stay_right() -> None:
+async def test_caches_are_bounded_and_lists_stay_correct() -> None:
     assembly = Assembly()
     for number in range(300):
         source = Source("s", (Named(ToolSpec(f"t{number}", "Does.")),))
@@ -122,7 +124,7 @@ async def test_what_is_remembered_is_bounded_and_lists_stay_right() -> None:
     assert all(len(base.by_turn) <= 64 for base in assembly._bases.values())
 
 
-async def test_a_static_part_that_did_not_change_is_not_asked_about_again() -> None:
+async def test_unchanged_static_tools_are_not_checked_again() -> None:
     class Counting(Named):
         asked = 0
 
@@ -141,7 +143,7 @@ async def test_a_static_part_that_did_not_change_is_not_asked_about_again() -> N
 
 
 @pytest.mark.spec("LIST-0", "LIST-8")
-def test_each_stage_says_in_words_why_it_leaves_a_tool_out() -> None:
+def test_each_stage_gives_a_reason_for_omitting_a_tool() -> None:
     spec = ToolSpec("t", "Does.", requires=("dsn",), defer_loading=True, required_permission="admin")
     flow = Turn(permission="user", include_deferred_tools=False, use_tool_search_flow=True)
     assert why_not(spec, flow, NOTHING) == "not configured: dsn"

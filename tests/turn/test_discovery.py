@@ -1,4 +1,4 @@
-"""Finding tools instead of listing them: the same tools, the same rules, the same pipeline."""
+"""Discovery finds and calls the same tools as a list, with the same rules and the same pipeline."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ async def found(engine: Engine, turn: Turn = FLOW, **arguments: Any) -> list[str
 
 
 @pytest.mark.spec("DISC-2")
-async def test_the_flow_offers_three_tools_alone_and_other_turns_do_not_see_them(engine: Engine) -> None:
+async def test_the_tool_search_flow_offers_only_three_tools_which_other_turns_do_not_see(engine: Engine) -> None:
     assert [spec.name for spec in await engine.get_active_tool_definitions(FLOW)] == [
         "describe_tool",
         "execute_tool",
@@ -64,7 +64,7 @@ async def test_the_flow_offers_three_tools_alone_and_other_turns_do_not_see_them
 
 
 @pytest.mark.spec("DISC-1", "LIST-8")
-async def test_tools_are_found_by_what_they_do_deferred_ones_too(engine: Engine) -> None:
+async def test_tools_including_deferred_ones_are_found_by_what_they_do(engine: Engine) -> None:
     assert (await found(engine, query="exchange dollars to euros"))[0] == "convert_currency"
     assert (await found(engine, query="will it rain tomorrow"))[0] == "weather_forecast"
     assert await found(engine) == ["convert_currency", "weather_forecast"]
@@ -72,7 +72,7 @@ async def test_tools_are_found_by_what_they_do_deferred_ones_too(engine: Engine)
 
 
 @pytest.mark.spec("DISC-1")
-async def test_only_what_the_user_may_call_is_found_described_or_executed(engine: Engine) -> None:
+async def test_only_tools_that_the_user_may_call_are_found_described_or_executed(engine: Engine) -> None:
     assert "drop_database" not in await found(engine, query="delete database tables")
     assert "paint" not in await found(engine, query="paint a picture")
     described = await engine.call("describe_tool", {"name": "drop_database"}, FLOW)
@@ -85,7 +85,7 @@ async def test_only_what_the_user_may_call_is_found_described_or_executed(engine
 
 
 @pytest.mark.spec("DISC-1")
-async def test_a_description_has_schema_and_annotations(engine: Engine) -> None:
+async def test_a_tool_description_has_schema_and_annotations(engine: Engine) -> None:
     result = await engine.call("describe_tool", {"name": "convert_currency"}, FLOW)
     assert result.output["parameters"]["required"] == ["amount", "target"]
     assert result.output["annotations"]["destructive"] is False
@@ -93,7 +93,7 @@ async def test_a_description_has_schema_and_annotations(engine: Engine) -> None:
 
 
 @pytest.mark.spec("DISC-1")
-async def test_executing_is_a_call_of_that_tool_with_its_own_audit_and_validation(engine: Engine) -> None:
+async def test_execute_tool_calls_the_named_tool_with_its_own_audit_and_validation(engine: Engine) -> None:
     result = await engine.call("execute_tool", {"name": "weather_forecast", "tool_args": {"city": "Rome"}}, FLOW)
     assert (result.output, result.audit.tool, result.audit.attempts) == ("sun in Rome", "weather_forecast", 1)
     wrong = await engine.call("execute_tool", {"name": "weather_forecast", "tool_args": {"town": "Rome"}}, FLOW)
@@ -106,14 +106,16 @@ async def test_executing_is_a_call_of_that_tool_with_its_own_audit_and_validatio
 @pytest.mark.parametrize(
     "arguments", [{"name": "execute_tool", "tool_args": {"name": "x"}}, {}, {"name": 7}, {"name": "a", "tool_args": []}]
 )
-async def test_nonsense_and_a_call_of_itself_are_answered(engine: Engine, arguments: dict[str, Any]) -> None:
+async def test_invalid_and_recursive_execute_tool_calls_are_answered_with_an_error(
+    engine: Engine, arguments: dict[str, Any]
+) -> None:
     result = await engine.call("execute_tool", arguments, FLOW)
     assert result.failure is not None
     assert result.failure.failure_class is FailureClass.DIAGNOSTIC
 
 
 @pytest.mark.spec("ACCESS-10")
-async def test_annotations_of_every_call_are_logged_and_a_request_can_turn_it_off(
+async def test_annotations_of_calls_are_logged_unless_the_turn_disables_it(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(logging.Handler):

@@ -1,4 +1,4 @@
-"""A list that comes in pages is the list, and what is looked up or searched reads no more than it has to."""
+"""All pages together equal the list, and look-ups and searches read no more tools than necessary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Named:
 
 @dataclass
 class Pages:
-    """Skills in pages; `given` is how many were given at a time. `echo` shadows a static tool, `greet` is composed."""
+    """A paged source of skills. `given` records the page sizes. `echo` shadows a static tool, `greet` is composed."""
 
     name: str = "skills"
     skills: Sequence[str] = SKILLS
@@ -77,7 +77,7 @@ def names(tools: Sequence[Tool]) -> list[str]:
 @pytest.mark.spec("LIST-9")
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("turn", [Turn(), USER, Turn(allowed=Allowed.of(["zip", "greet"]))])
-async def test_all_pages_together_are_the_list_and_none_is_larger_than_asked(limit: int, turn: Turn) -> None:
+async def test_all_pages_together_equal_the_list_and_none_exceeds_the_limit(limit: int, turn: Turn) -> None:
     assembly, skills = Assembly(), Pages()
     whole = await assembly.active_list([STATIC, skills], turn)
     skills.given.clear()
@@ -92,7 +92,7 @@ async def test_all_pages_together_are_the_list_and_none_is_larger_than_asked(lim
 
 
 @pytest.mark.spec("LIST-9")
-async def test_pages_of_two_sources_leave_nothing_out() -> None:
+async def test_pages_of_two_sources_omit_nothing() -> None:
     sources = [STATIC, Pages(skills=("add_one", "find_words")), Pages("more", ("bake_bread", "greet"))]
     parts = [names(part.tools) async for part in tool_pages(Assembly(), sources, Turn(), 2)]
     assert parts == [["echo", "zip", "add_one", "bake_bread"], ["find_words", "greet"]]
@@ -105,7 +105,7 @@ async def test_a_turn_with_a_query_has_one_page() -> None:
 
 
 @pytest.mark.spec("DISC-1")
-async def test_what_is_looked_up_is_what_is_read() -> None:
+async def test_a_look_up_reads_only_the_requested_tools() -> None:
     skills = Pages()
     look_up = LookUp(Assembly(), lambda: [STATIC, skills])
     assert set(await look_up.specs(USER, {"add_one", "zip", "find_words", "nothing"})) == {"add_one", "zip"}
@@ -116,7 +116,7 @@ async def test_what_is_looked_up_is_what_is_read() -> None:
 
 
 @pytest.mark.spec("DISC-1")
-async def test_a_search_reads_what_it_finds_and_says_what_it_could_not_search() -> None:
+async def test_a_search_reads_only_its_results_and_reports_what_it_could_not_search() -> None:
     skills = Pages(gap="7 skills are not in the index yet")
     discovery = Discovery(lambda: [STATIC, skills], Assembly(), WordLlamaEmbedder)
     found = await discovery.search("zip packs files", USER, 3)
@@ -125,14 +125,14 @@ async def test_a_search_reads_what_it_finds_and_says_what_it_could_not_search() 
 
 
 @pytest.mark.spec("DISC-1")
-async def test_a_search_goes_on_until_it_has_found_enough_that_may_be_called() -> None:
+async def test_a_search_continues_until_it_has_enough_callable_results() -> None:
     discovery = Discovery(lambda: [STATIC, Pages()], Assembly(), WordLlamaEmbedder)
     found = await discovery.search("anything", Turn(allowed=Allowed.of(["find_words"])), 1)
     assert [spec.name for spec in found.specs] == ["find_words"]
 
 
 @pytest.mark.spec("DISC-1")
-async def test_without_a_query_tools_come_a_page_at_a_time() -> None:
+async def test_without_a_query_tools_are_listed_page_by_page() -> None:
     many = Pages(skills=tuple(f"skill_{number:03}" for number in range(250)))
     discovery = Discovery(lambda: [STATIC, many], Assembly(), WordLlamaEmbedder)
     found, after, pages = [], "", 0

@@ -1,6 +1,6 @@
-"""Makes small changes to a skill's code that good tests should notice (SKILL-6).
+"""Makes small changes to a skill's code that good tests should detect (SKILL-6).
 
-The changes are made in a syntax tree. `acquired_skills.proof.mutation.programs` writes each as a program.
+The changes are made in a syntax tree. `acquired_skills.proof.mutation.programs` turns each changed tree into a program.
 """
 
 import ast
@@ -21,10 +21,10 @@ MAX_SHOWN = 80  # characters of code in a description
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change to a tree.
+    """One change to a syntax tree.
 
     Attributes:
-        line: Counted from 1.
+        line: The line of the change, counted from 1.
         before, after: The code at the place, and its replacement.
         place, other: The node at the place, and the node that replaces it.
         put: A function that puts a node at the place in the tree.
@@ -61,7 +61,7 @@ def make_mutants(
     """Return at most `most` mutants. The same seed gives the same mutants.
 
     They are spread evenly over the lines. If there are more lines than `most`, they are first spread evenly over the
-    functions and classes, with the rest of each file as one more: a long table must not use up all mutants.
+    functions, the classes and the rest of each file, so that a long table of constants does not use up all mutants.
 
     Args:
         modules: The skill's further modules, by path.
@@ -88,11 +88,11 @@ def _in_turn(rows: Sequence[Sequence[Mutant]]) -> Iterator[Mutant]:
 
 
 def _of(tree: ast.Module) -> Iterator[tuple[int, Mutant]]:
-    """Yield every change to a module, in the order of the code, with the number of the function or class that it is in;
-    0 for the rest of the code.
+    """Yield every change to a module in the order of the code.
 
-    Code that tests should not check is not changed: docstrings, annotations, printed or logged texts, the messages of
-    exceptions, and timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
+    Each comes with the number of the function or class that contains it, or 0 for the rest of the code. Code that tests
+    should not check is not changed: docstrings, annotations, printed or logged texts, the messages of exceptions, and
+    timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
     """
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.Expr) and not _silent(node):
@@ -123,7 +123,7 @@ def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]
 
     Args:
         put: A function that puts another node at the place.
-        here: Replacements that only this place allows.
+        here: Replacements that are possible only at this place.
     """
     if not isinstance(node, ast.expr | ast.stmt):
         return

@@ -1,7 +1,7 @@
 """Makes changes to a skill's code that do not change its meaning (SKILL-6).
 
-These changes are the control group of the mutants: they are made at the same places and run in the same way. Code that
-answers differently after such a change reacts to being changed, and not to what the change does.
+These changes are the control group of the mutants: they are made at the same places and run in the same way. If code
+answers differently after such a change, it detects that its text was changed, and its mutants prove nothing.
 """
 
 import ast
@@ -17,10 +17,10 @@ _MOST_NUMBER = 1 << 40
 
 
 def neutral_changes(tree: ast.Module, mutants: Sequence[Mutant], most: int, chance: random.Random) -> list[Mutant]:
-    """Return at most `most` changes, at places of mutants chosen by `chance`, on different lines where possible."""
+    """Return at most `most` changes at randomly chosen places of mutants, on different lines where possible."""
     fixed = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
-        if isinstance(node, ast.pattern):  # in a `case` Python allows only a few expressions
+        if isinstance(node, ast.pattern):  # Python allows only a few expressions in a `case`
             fixed.update(each for each in ast.walk(node) if isinstance(each, ast.expr))
     exact = not any(isinstance(node, ast.Is | ast.IsNot) for node in ast.walk(tree))
     rest = chance.sample(mutants, len(mutants))
@@ -42,7 +42,7 @@ def _same(node: ast.AST, chance: random.Random, *, exact: bool) -> ast.AST | Non
     """Return different code with the same meaning, or None if there is none.
 
     Args:
-        exact: Whether the code compares no values by identity.
+        exact: Whether the code never compares values by identity (`is`).
     """
     if isinstance(node, ast.expr):
         readable = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
@@ -62,7 +62,7 @@ def _value(node: ast.expr, chance: random.Random, *, exact: bool) -> ast.expr:
         lambda e: ast.IfExp(ast.List([ast.Constant(1)], ast.Load()), e, ast.Constant(None)),
     ]
     if exact and isinstance(node, ast.Constant):
-        match node.value:  # the new constants are close to the skill's, like those in mutants
+        match node.value:  # the new constants are close to the original ones, like those in mutants
             case int(number) if not isinstance(number, bool) and 0 <= number < _MOST_NUMBER:
                 ways = [lambda _: ast.BinOp(_item([ast.Constant(number + 1)], 0), ast.Sub(), ast.Constant(1))]
             case str(text) if len(text) > 1:

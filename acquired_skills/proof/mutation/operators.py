@@ -1,8 +1,9 @@
-"""Mutation operators: replacements for a piece of code that are typical mistakes.
+"""Mutation operators, which replace a piece of code by a typical mistake.
 
-They are the usual operators of mutation testing (DeMillo, Lipton and Sayward, "Hints on Test Data Selection", 1978; the
-five that suffice by Offutt et al. 1996: relational, logical, arithmetic, absolute value, unary), and, since skills work
-on strings and lists, operators for slices, methods and omitted arguments.
+They are the usual operators of mutation testing (DeMillo, Lipton and Sayward, "Hints on Test Data Selection", 1978),
+among them the five that Offutt et al. (1996) found sufficient: relational, logical, arithmetic, absolute value and
+unary. Because skills often work on strings and lists, there are also operators for slices, methods and omitted
+arguments.
 """
 
 import ast
@@ -57,7 +58,7 @@ _METHODS = {
 }
 
 
-# Calls whose result is similar to their argument, so that omitting them is a typical mistake.
+# Functions whose result is similar to their argument, so that omitting the call is a typical mistake.
 _AS_IT_IS = frozenset(
     (
         "abs",
@@ -78,9 +79,7 @@ _AS_IT_IS = frozenset(
 
 
 def place_replacements(parent: ast.AST, field: str, node: ast.AST) -> list[ast.expr]:
-    """Return replacements that depend on the place: for example a condition that always or never holds, or a loop over
-    one item.
-    """
+    """Return replacements that are possible only at this place, such as a condition that always holds."""
     match parent, field, node:
         case ast.If(), "test", _:
             return [ast.Constant(True), ast.Constant(False)]
@@ -95,7 +94,7 @@ def place_replacements(parent: ast.AST, field: str, node: ast.AST) -> list[ast.e
 
 
 def replacements(node: ast.expr | ast.stmt) -> Iterator[ast.AST]:
-    """Yield replacements that fit any place."""
+    """Yield replacements that are possible at any place."""
     return _OTHERS.get(type(node), _none)(node)
 
 
@@ -180,7 +179,7 @@ def _called(node: ast.Call) -> Iterator[ast.AST]:
                 yield value
 
 
-# By exact type: syntax trees have no subclasses of these.
+# Looked up by exact type, because syntax trees contain no subclasses of these.
 _OTHERS: dict[type[ast.AST], Callable[[Any], Iterator[ast.AST]]] = {
     ast.Compare: _compared,
     ast.BinOp: _computed,
@@ -221,7 +220,7 @@ def _values(value: object) -> Iterator[Any]:
 
 
 def _renumbered(text: str) -> Iterator[str]:
-    """Increment the first digit: the `{4,}` of a pattern, the `.2f` of a format."""
+    """Yield the text with its first digit incremented, such as that of `{4,}` in a pattern or `.2f` in a format."""
     digit = _DIGIT.search(text)
     if digit:
         yield text[: digit.start()] + str((int(digit[0]) + 1) % 10) + text[digit.end() :]

@@ -32,10 +32,10 @@ class MutantWriter:
         self._parents = {child: node for node in source.nodes for child in ast.iter_child_nodes(node)}
 
     def changed(self, mutant: Mutant) -> str | None:
-        """Return the changed file; None if the change would move other lines.
+        """Return the text of the changed file; None if the change would move other lines.
 
-        The replaced place is the mutant's, or the smallest code around it that can be rewritten: places inside
-        f-strings have no position of their own before Python 3.12.
+        The text at the mutant's place is replaced, or that of the smallest code around it that can be rewritten. Before
+        Python 3.12, for example, the syntax tree has no positions for places inside f-strings.
         """
         if mutant.path in self.modules:
             return self.modules[mutant.path].changed(replace(mutant, path=""))
@@ -56,7 +56,7 @@ class MutantWriter:
         return None
 
     def _alone(self, statement: ast.stmt, place: ast.expr | ast.stmt, text: str) -> str | None:
-        """Return the meaning of one statement with `text` at a place in it; None when it cannot be parsed by itself."""
+        """Return the meaning of a statement with `text` at a place in it; None if it cannot be parsed by itself."""
         (first, last), (start, end) = self._span(statement), self._span(place)
         line = self._starts[bisect.bisect_right(self._starts, first) - 1]
         indent = self._data[line:first]
@@ -75,7 +75,7 @@ class MutantWriter:
                 yield node
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """Return where the text of a node begins and ends, in bytes. Decorators are part of what they decorate."""
+        """Return the byte offsets at which a node begins and ends. A definition begins at its first decorator."""
         decorators = getattr(node, "decorator_list", [])
         line = decorators[0].lineno if decorators else node.lineno
         last, column = node.end_lineno or line, node.end_col_offset or 0  # the parser always sets both
@@ -100,7 +100,7 @@ def _meaning(text: str, indented: bool = False) -> str | None:
 
 
 def _written(node: ast.expr | ast.stmt, new: ast.AST) -> Iterator[str]:
-    """Yield texts that may replace the text of `node`. They have the same number of lines."""
+    """Yield texts of the same number of lines that may replace the text of `node`."""
     text = ast.unparse(new)
     missing = (node.end_lineno or node.lineno) - node.lineno - text.count("\n")
     if missing < 0:

@@ -26,7 +26,7 @@ MOST_PARAMETERS = 30
 
 @dataclass(frozen=True, slots=True)
 class ProgramInterface:
-    """What is known of a program from its comment.
+    """The interface of a program, as its documentation comment states it.
 
     Attributes:
         parameters: JSON Schema of its arguments; the properties are in the order of the parameters.
@@ -45,7 +45,7 @@ class ProgramInterface:
 
 
 def read_interface(comment: str) -> ProgramInterface:
-    """Return what a comment says, given without its comment signs."""
+    """Parse the text of a documentation comment, without its comment signs."""
     properties: dict[str, Any] = {}
     required: list[str] = []
     returns: Mapping[str, Any] | None = None
@@ -58,11 +58,11 @@ def read_interface(comment: str) -> ProgramInterface:
             elif tag in _PARAM:
                 _parameter(kind, rest, properties, required)
         except UnknownType as error:
-            problems.append(f"The type `{str(error)[:80]}` of `@{tag}` is not known: use {NAMES}.")
+            problems.append(f"The type `{str(error)[:80]}` of `@{tag}` is unknown. Use one of these: {NAMES}.")
         except ValueError as error:
             problems.append(f"`@{tag} {' '.join(text.split())[:80]}`: {error}")
     if len(properties) > MOST_PARAMETERS:
-        problems.append(f"There are {len(properties)} parameters: keep it to {MOST_PARAMETERS}.")
+        problems.append(f"There are {len(properties)} parameters: describe at most {MOST_PARAMETERS}.")
     parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return ProgramInterface(parameters, returns, tuple(problems))
 
@@ -83,7 +83,7 @@ def _type(text: str) -> tuple[str, str]:
         depth += (sign == "{") - (sign == "}")
         if not depth:
             return text[1:at], text[at + 1 :].strip()
-    raise ValueError("the `}` of its type is missing.")
+    raise ValueError("its type has no closing `}`. Add it.")
 
 
 def _parameter(kind: str, text: str, properties: dict[str, Any], required: list[str]) -> None:
@@ -92,15 +92,15 @@ def _parameter(kind: str, text: str, properties: dict[str, Any], required: list[
     if match is None or (text.startswith("[") and not match["end"]):
         raise ValueError("write `@param {type} name - what it is`, or `[name=default]` if it is optional.")
     if not kind:
-        raise ValueError("it has no type: write `@param {type} name - what it is`.")
+        raise ValueError("it has no type. Write `@param {type} name - what it is`.")
     path, _, name = match["name"].rpartition(".")
     for part in filter(None, path.split(".")):
         parent = properties.get(part, {})
         if parent.get("type") != "object":
-            raise ValueError(f"describe `{path}` above it, with the type `object`.")
+            raise ValueError(f"describe `{path}` in a line above it, with the type `object`.")
         properties, required = parent.setdefault("properties", {}), parent.setdefault("required", [])
     if name in properties:
-        raise ValueError(f"`{name}` is described twice.")
+        raise ValueError(f"`{name}` is described twice. Remove one of the lines.")
     schema = schema_of(kind.removesuffix("="))
     if described := " ".join(match["text"].split()):
         schema["description"] = described

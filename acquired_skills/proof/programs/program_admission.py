@@ -36,7 +36,7 @@ from acquired_skills.proof.surviving_mutants import Survivors, examine_survivors
 from acquired_skills.proof.variants import Variants
 from sandbox.contract import Sandbox
 
-_MUTANTS_SEED = 1  # as for Python skills
+_MUTANTS_SEED = 1  # constant, so that the same program gets the same mutants
 _SLOWER = 3  # starting an interpreter takes longer than forking one that is loaded
 MUTANTS = 60
 
@@ -52,7 +52,10 @@ async def admit_program(
     disputed: Sequence[Prediction] = (),
     author: bool = True,
 ) -> Admission:
-    """Run the stages that follow the static checks. Has the arguments and exceptions of `admission.admit`."""
+    """Run the stages that follow the static checks.
+
+    The arguments and exceptions are those of `acquired_skills.proof.admission.admit`.
+    """
     effort = effort or Effort()
     effort = replace(
         effort,
@@ -65,7 +68,7 @@ async def admit_program(
     runner = ProgramRunner(parsed, (), sandbox, effort)
     if unusable := why_unusable_input(runner.interface.parameters):
         raise SkillRefused(
-            name, [ProposalProblem("schema", f"The schema of its parameters cannot be used: {unusable}.")]
+            name, [ProposalProblem("schema", f"The schema of the parameters cannot be used: {unusable}.")]
         )
     cases = read_program_cases(parsed.proposal.tests)
     problems = _unfit(cases, runner)
@@ -75,7 +78,9 @@ async def admit_program(
         cases += read_program_cases(earlier_tests)
     made = await make_text_variants(runner, effort.mutants, _MUTANTS_SEED)
     if made.error:
-        raise SkillRefused(name, [ProposalProblem("code", f"It cannot be parsed:\n{made.error}\nCorrect that line.")])
+        raise SkillRefused(
+            name, [ProposalProblem("code", f"The code cannot be parsed:\n{made.error}\nCorrect that line.")]
+        )
     mutants = made.mutants if effort.threshold else ()
     variants = Variants(runner, TextMutantWriter(parsed.code, parsed.proposal.files), mutants)
     found = await judge_cases(variants, cases, made.neutral)
@@ -86,7 +91,7 @@ async def admit_program(
     if problems and (author or evidence.disputed):
         raise SkillRefused(name, problems, evidence.questions, evidence.disputed)
     complete = made.complete and found.mutants and not unmutated_files(parsed.proposal.files)
-    if effort.threshold and not complete:  # nothing shows how good the cases are, so it stays on probation
+    if effort.threshold and not complete:  # without mutants nothing shows how good the cases are
         evidence = replace(evidence, enough=False)
     answers = await runner.answers(found.calls)
     compared = await find_duplicate_program(runner, found.calls, answers.forth, neighbours)
@@ -98,15 +103,15 @@ async def admit_program(
 
 
 def calls_of_cases(proposal: Proposal) -> list[dict[str, object]]:
-    """Return the arguments of the calls that the cases make, without those that need files."""
+    """Return the arguments of the calls that the cases make, except those of calls that need files."""
     return [dict(case.expected.arguments) for case in read_program_cases(proposal.tests) if not case.files]
 
 
 def _unfit(cases: Sequence[ProgramCase], runner: ProgramRunner) -> list[ProposalProblem]:
-    """Return a problem for the first case whose arguments do not fit the schema of the comment."""
+    """Return a problem for the first case whose arguments do not fit the schema in the comment, if there is one."""
     for number, case in enumerate(cases, 1):
         if wrong := why_misfit(dict(case.expected.arguments), runner.interface.parameters):
-            text = f"The arguments of {case_name(number)} do not fit the parameters of the comment:\n{wrong}"
+            text = f"The arguments of {case_name(number)} do not fit the `@param` lines of the comment:\n{wrong}"
             return [ProposalProblem("cases", text)]
     return []
 

@@ -24,7 +24,7 @@ EXAMPLE = '[{"arguments": {"text": "a b"}, "result": "a-b"}, {"arguments": {"tex
 
 
 class InvalidCases(Exception):
-    """The cases cannot be read. The message says what to change."""
+    """The cases are invalid. The message says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ProgramCase:
 
     Attributes:
         files: The files in the working folder before the call, by path.
-        after: The files that must be there after it; None for one that must not be there.
+        after: The text of the files that must exist after the call, by path; None for a file that must not exist.
     """
 
     expected: Prediction
@@ -48,7 +48,7 @@ class ProgramCase:
         return made
 
     def passes(self, answer: Data) -> bool:
-        """Return whether an answer is what the case expects."""
+        """Return whether an answer satisfies the case."""
         if not satisfies(answer, self.expected):
             return False
         left = answer.get("files", _as_data(self.files))
@@ -59,7 +59,11 @@ class ProgramCase:
 
 
 def read_program_cases(text: str) -> list[ProgramCase]:
-    """Parse cases. Raises InvalidCases."""
+    """Parse cases.
+
+    Raises:
+        InvalidCases: The text is not a list of cases. The message says what to change.
+    """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -77,28 +81,28 @@ def read_program_cases(text: str) -> list[ProgramCase]:
 
 def _case(found: Any) -> ProgramCase:
     if not isinstance(found, dict):
-        raise ValueError("it is not an object.")  # noqa: TRY004 -- one type for any fault
+        raise ValueError(f"It is not an object. Write it as in {EXAMPLE}.")  # noqa: TRY004 -- one type for any fault
     rest = {name: value for name, value in found.items() if name not in ("files", "after")}
     expected = Prediction.parse(rest)
     if UNSPECIFIED in expected.checks:
-        raise ValueError("`unspecified` proves nothing: state the result.")
+        raise ValueError("`unspecified` proves nothing. State the result.")
     files, after = found.get("files", {}), found.get("after", {})
     for each, types in ((files, str), (after, str | None)):
         if not isinstance(each, dict) or not all(isinstance(text, types) for text in each.values()):
-            raise ValueError("`files` and `after` are objects with the text of each file by its path.")
+            raise ValueError("`files` and `after` must be objects that map the path of each file to its text.")
         for path in each:
             if not EXTRA_PATH.fullmatch(path):
-                raise ValueError(f"{path[:80]!a} is not a relative path such as `data/in.txt`.")
+                raise ValueError(f"{path[:80]!a} is not a relative path. Write one such as `data/in.txt`.")
     try:
         if sum(len(text.encode()) for text in (*files.values(), *after.values()) if text) > MOST_BYTES:
-            raise ValueError(f"its files have more than {MOST_BYTES:,} bytes.")
+            raise ValueError(f"Its files have more than {MOST_BYTES:,} bytes together. Make them smaller.")
     except UnicodeEncodeError:
-        raise ValueError("its files have characters that UTF-8 cannot represent.") from None
+        raise ValueError("Its files have characters that UTF-8 cannot represent. Remove them.") from None
     return ProgramCase(expected, files, after)
 
 
 def _as_data(files: Mapping[str, str]) -> dict[str, str | None]:
-    """Return files as `acquired_skills.in_box.call_files` reads them."""
+    """Return files, and the folders that contain them, in the form of `acquired_skills.in_box.call_files`."""
     folders = {path: None for each in files for path in _folders(each)}
     return dict(sorted({**folders, **{path: text.encode().hex() for path, text in files.items()}}.items()))
 

@@ -27,7 +27,7 @@ def check_program(
     """Check everything that can be checked by reading a proposal.
 
     Returns:
-        The proposal. Its code has no syntax tree, but the constants of the program as nodes.
+        The parsed proposal. Its code has no syntax tree, but nodes for the constants of the program.
 
     Raises:
         SkillRefused: Something has to be changed.
@@ -48,7 +48,7 @@ def check_program(
             problems.append(ProposalProblem("cases", str(error)))
     problems += check_predictions(proposal)
     if proposal.reference:
-        text = "Only Python skills can have a reference: leave it out, and answer the questions in `expected`."
+        text = "Only Python skills can have a reference. Leave it out, and answer the questions in `expected`."
         problems.append(ProposalProblem("reference", text))
     if problems:
         raise SkillRefused(name, problems)
@@ -56,7 +56,7 @@ def check_program(
 
 
 def parsed_program(proposal: Proposal, notes: tuple[str, ...] = ()) -> ParsedProposal:
-    """Return a proposal that was checked before."""
+    """Return the parsed form of a proposal that passed `check_program` before."""
     nodes = tuple(ast.Constant(each) for each in constants_of(proposal.code))
     code = ParsedSource(proposal.code, ast.Module([], []), nodes, frozenset())
     tests = ParsedSource(proposal.tests, ast.Module([], []), (), frozenset())
@@ -64,11 +64,11 @@ def parsed_program(proposal: Proposal, notes: tuple[str, ...] = ()) -> ParsedPro
 
 
 def _sized(part: Part, text: str, most: int, problems: list[ProposalProblem]) -> bool:
-    """Add a problem and return True if a text is empty, too long or not text."""
+    """Add a problem and return True if a part of the proposal is empty, too long or not valid UTF-8 text."""
     data = text.encode(errors="replace")
     if text.strip() and len(data) <= most and data.decode() == text and "\0" not in text:
         return False
-    said = f"It has {len(data):,} bytes: keep it under {most:,}." if len(data) > most else "Give it as UTF-8 text."
+    said = f"It has {len(data):,} bytes: keep it under {most:,}." if len(data) > most else "Send it as UTF-8 text."
     problems.append(ProposalProblem(part, said if text.strip() else "It is empty."))
     return True
 
@@ -81,7 +81,7 @@ def _packages(proposal: Proposal) -> list[str]:
     if not found:
         return []
     text = (
-        f"It imports `{found[0]}`. Packages cannot be installed: use modules of Node as `node:…` (such as `node:fs`), "
-        "or pass the module in `files` and import it as `./….mjs`."
+        f"The code imports `{found[0]}`, but packages cannot be installed. Use built-in modules with the prefix "
+        "`node:` (such as `node:fs`), or send the module in `files` and import it as `./<name>.mjs`."
     )
     return [text]

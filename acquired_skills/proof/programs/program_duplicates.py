@@ -13,9 +13,12 @@ from acquired_skills.proof.programs.program_runner import ProgramRunner
 async def find_duplicate_program(
     runner: ProgramRunner, calls: Sequence[Data], answers: Sequence[Data], neighbours: Sequence[Neighbour]
 ) -> DuplicateCheck:
-    """Ask the neighbours, nearest first, until one answers every call as the new skill did.
+    """Make the calls to the neighbours, nearest first, until one answers every call as the new skill did.
 
-    The arguments are given to the parameters of the neighbour in order. Raises SandboxError if no box can run.
+    The arguments are passed to the parameters of the neighbour in order.
+
+    Raises:
+        SandboxError: No box can run.
     """
     if len(calls) < LEAST_CALLS:
         return DuplicateCheck()

@@ -1,7 +1,7 @@
 """Judges the cases of a Node or Bash skill by the answers of its program (SKILL-22).
 
 Cases are data, so the engine itself compares them with the answers of the program, of its mutants and of stubs. No test
-code runs, and no box knows what is expected.
+code runs, and no box receives the expected results.
 """
 
 import random
@@ -31,7 +31,14 @@ _MOST_TEXT = 500
 
 
 async def judge_cases(variants: Variants, cases: Sequence[ProgramCase], neutral: Sequence[TextMutant]) -> JudgedTests:
-    """Judge the cases. Raises SandboxError when no box can run."""
+    """Judge the cases by the answers of the program and of its variants.
+
+    Args:
+        neutral: Equivalent variants of the program, for the control group.
+
+    Raises:
+        SandboxError: No box can run.
+    """
     runner = variants.runner
     converted = JsonCalls((), ())
     calls_of = [case.call(converted) for case in cases]
@@ -58,7 +65,7 @@ async def judge_cases(variants: Variants, cases: Sequence[ProgramCase], neutral:
                 return JudgedTests((mutated,), calls=tuple(calls))
             changes = mutated.changes
     except (ValueError, RecursionError) as problem:
-        text = f"There is no report of the program's answers: {problem}."
+        text = f"The program could not be run: {problem}. Make it simpler and faster."
         return JudgedTests((ProposalProblem("replay", text),), calls=tuple(calls))
     truth = found.forth
 
@@ -83,7 +90,7 @@ async def judge_cases(variants: Variants, cases: Sequence[ProgramCase], neutral:
 
 
 def _control(neutral: Sequence[TextMutant]) -> list[TextMutant]:
-    """Return the variants of the control group: at least one of each file."""
+    """Return the variants of the control group, with at least one of each file."""
     shuffled = _chance.sample(list(neutral), len(neutral))
     first = {each.path: each for each in shuffled}
     rest = [each for each in shuffled if each is not first[each.path]]
@@ -91,12 +98,12 @@ def _control(neutral: Sequence[TextMutant]) -> list[TextMutant]:
 
 
 def case_name(number: int) -> str:
-    """Return how a case is called in reports."""
+    """Return the name of a case in reports."""
     return f"case {number}"
 
 
 def red_problems(found: JudgedTests) -> Iterator[ProposalProblem]:
-    """Yield a problem for the cases that pass on stubs, or on any answer of the right kind (SKILL-4)."""
+    """Yield a problem if some cases pass on stubs, or on any answer of the right kind (SKILL-4)."""
     empty = [case for case, kinds in found.red.items() if not kinds & STUBS.keys() or WRONG not in kinds]
     if empty:
         yield ProposalProblem(
@@ -115,7 +122,7 @@ def _fails_on(case: ProgramCase, answer: Data) -> Iterator[str]:
 def _case_problems(
     name: str, cases: Sequence[ProgramCase], at: Sequence[int], calls: Sequence[Data], found: RepeatedAnswers
 ) -> list[ProposalProblem]:
-    """Return a problem for each case that does not pass on all three answers to its call."""
+    """Return a problem for each case that does not pass on all three answers of the program to its call."""
     problems: list[ProposalProblem] = []
     for number, (case, n) in enumerate(zip(cases, at, strict=True), 1):
         three = [found.forth[n], found.again[n], found.back[n]]
@@ -124,11 +131,11 @@ def _case_problems(
             continue
         call = format_call(name, calls[n])
         if "ended" in wrong[0]:
-            text = f"{call} ends its process, or takes too long: return, raise or exit with a status instead."
+            text = f"{call} ends its process, or takes too long. Return, raise or exit with a status, in less time."
         elif len(wrong) < len(three):
             text = (
-                f"{call} passes {case_name(number)} only sometimes: the result must not depend on chance, on time or "
-                "on earlier calls."
+                f"{call} passes {case_name(number)} only sometimes. Make the result depend on the arguments alone, not "
+                "on chance, the time or earlier calls."
             )
         elif "raised" in wrong[0]:
             said = str(wrong[0]["raised"].get("text", ""))[:_MOST_TEXT].strip()
@@ -136,22 +143,23 @@ def _case_problems(
                 f"{case_name(number)}: {call} raises {format_answer(wrong[0])}:\n{said}\nCorrect the code or the case."
             )
         else:
-            what = "leaves other files" if case.after and case_result_passes(case, wrong[0]) else "gives something else"
+            what = "leaves other files" if case.after and case_result_passes(case, wrong[0]) else "gives another result"
             text = f"{case_name(number)}: {call} {what}. Which of the two is right? Correct the code or the case."
         problems.append(ProposalProblem("green", text))
     return problems
 
 
 def case_result_passes(case: ProgramCase, answer: Data) -> bool:
-    """Return whether an answer has the expected result, whatever files it leaves."""
+    """Return whether an answer has the expected result, ignoring the files that the call leaves."""
     return ProgramCase(case.expected, case.files).passes(answer)
 
 
 async def _nothing_answered(variants: Variants, case: ProgramCase) -> ProposalProblem:
-    """Return the problem of a program that answers no call, with what a call as an agent makes it says."""
+    """Return the problem of a program that answers no call, with the error message of one call."""
     outcome = await variants.runner.call_as_agent(case.expected.arguments)
     said = outcome.error.message if outcome.error else outcome.stderr.decode(errors="replace")
-    return ProposalProblem("code", f"It gives no result for any case: {said.strip()[-_MOST_TEXT:] or outcome.end}")
+    text = f"The program gives no result for any case. It ends with: {said.strip()[-_MOST_TEXT:] or outcome.end}"
+    return ProposalProblem("code", text)
 
 
 async def _as_called(
@@ -169,8 +177,8 @@ async def _as_called(
     for (call, _, answer), outcome in zip(chosen, outcomes, strict=True):
         if outcome_differs(outcome, answer):
             text = (
-                f"{format_call(variants.runner.name, call)} gives something else when it is called as a tool: the "
-                "result must not depend on the caller, on chance or on time."
+                f"{format_call(variants.runner.name, call)} gives another result when it is called as a tool. Make the "
+                "result depend on the arguments alone, not on the caller, chance or the time."
             )
             return [ProposalProblem("replay", text)]
     return []

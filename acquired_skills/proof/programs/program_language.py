@@ -1,4 +1,4 @@
-"""The languages of skills besides Python: what admission has to know of each of them."""
+"""The languages of skills besides Python, with what admission needs to know about each."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,13 +15,13 @@ _PARAMETER = re.compile(r"(?:([A-Za-z_$][\w$]*)|\{[\s\S]*?\}|\[[\s\S]*?\])\s*(?:
 
 
 class ProgramLanguage(Protocol):
-    """One language."""
+    """A language of skills besides Python."""
 
     language: Language
-    needs_returns: bool  # whether results are text unless the comment says otherwise
+    needs_returns: bool  # whether a result is text unless the comment has `@returns`
 
     def interface(self, name: str, code: str) -> ProgramInterface:
-        """Return what the program says about its arguments and its result, with the problems in it."""
+        """Return the interface that the comment of the program states, with the problems in the comment."""
         ...
 
 
@@ -32,19 +32,20 @@ class NodePrograms:
     needs_returns = False
 
     def interface(self, name: str, code: str) -> ProgramInterface:
-        """Return what the comment above the exported function says."""
+        """Return the interface that the comment above the exported function states."""
         first, *rest = name.split("_")
         names = [name, first + "".join(map(str.title, rest))]
         exported = re.search(_NAMED.format("|".join(names)), code) or re.search(_DEFAULT, code)
         if exported is None:
             wanted = f"`export function {name}(...)`" + (f" or `export function {names[1]}(...)`" if rest else "")
             common = (
-                " A CommonJS module has to become an ES module: `import`, not `require`."
+                " Convert the CommonJS module to an ES module: use `import` and `export`, not `require` and "
+                "`module.exports`."
                 if "module.exports" in code
                 else ""
             )
             return _unusable(
-                f"It exports no function `{name}`: write {wanted} at the beginning of a line, or `export default "
+                f"The code exports no function `{name}`. Write {wanted} at the beginning of a line, or `export default "
                 f"function`.{common}"
             )
         called = exported[1] or name
@@ -52,14 +53,14 @@ class NodePrograms:
         start = code.rfind("/**", 0, max(0, end))
         if start < 0 or code[end + 2 : exported.start()].strip():
             return _unusable(
-                f"`{called}` has no JSDoc comment directly above it: write `/** … */` with a line "
+                f"`{called}` has no JSDoc comment directly above it. Write `/** … */` with a line "
                 "`@param {type} name - what it is` for each parameter, and `@returns {type}`."
             )
         found = read_interface(stripped(code[start + 3 : end].splitlines(), "*"))
         given = _parameters(code, exported.end())
         if given is None or not _same_names(given, found.names):
             listed = ", ".join(found.names)
-            text = f"`{called}` must have the parameters of its comment, as names in the same order: ({listed})."
+            text = f"The parameters of `{called}` differ from its comment. Name them in the same order: ({listed})."
             return ProgramInterface(found.parameters, found.returns, (*found.problems, text))
         return found
 
@@ -71,7 +72,7 @@ class BashPrograms:
     needs_returns = True
 
     def interface(self, name: str, code: str) -> ProgramInterface:  # noqa: ARG002 -- as the protocol
-        """Return what the comment at the beginning says. Without `@returns`, the result is text."""
+        """Return the interface that the comment at the beginning states. Without `@returns`, the result is text."""
         lines = code.removeprefix("\ufeff").splitlines()
         if lines and lines[0].startswith("#!"):
             lines = lines[1:]
@@ -79,8 +80,9 @@ class BashPrograms:
         found = read_interface(stripped(lines[:rest], "#"))
         if not any(line.startswith("#") for line in lines[:rest]):
             return _unusable(
-                "It has no comment at the beginning: say what it does, with a line `# @param {type} name - what it is` "
-                "for each argument. They are `$1`, `$2`, …; the one named `stdin` is standard input."
+                "The script has no comment at the beginning. Write one that says what the script does, with a line "
+                "`# @param {type} name - what it is` for each argument. The arguments are `$1`, `$2`, …; the one named "
+                "`stdin` is standard input."
             )
         return ProgramInterface(found.parameters, found.returns or _TEXT, found.problems)
 
@@ -93,8 +95,10 @@ def _unusable(problem: str) -> ProgramInterface:
 
 
 def _parameters(code: str, start: int) -> list[str] | None:
-    """Return the names of the parameters that begin at `start`, "" for a destructured one; None if they are not plain
-    or destructured parameters with or without a default.
+    """Return the names of the parameters in the list that begins at `start`.
+
+    The name of a destructured parameter is "". The result is None if there are other kinds of parameters, such as rest
+    parameters.
     """
     found = [part.strip() for part in _parts(code, start)]
     if found and not found[-1]:
@@ -104,12 +108,12 @@ def _parameters(code: str, start: int) -> list[str] | None:
 
 
 def _same_names(given: Sequence[str], described: Sequence[str]) -> bool:
-    """Return whether parameters have the names in the comment. A destructured one has no name, so any will do."""
+    """Return whether parameters have the names in the comment. A destructured one has no name, so it always does."""
     return len(given) == len(described) and all(one in ("", other) for one, other in zip(given, described, strict=True))
 
 
 def _parts(code: str, start: int) -> Iterator[str]:
-    """Yield the texts between the commas of a parameter list."""
+    """Yield the text of each parameter in a parameter list."""
     depth, quote, text = 0, "", ""
     for at in range(start, len(code)):
         sign = code[at]
@@ -132,7 +136,7 @@ def _parts(code: str, start: int) -> Iterator[str]:
 
 
 def constants_of(code: str) -> Sequence[str | int | float]:
-    """Return the numbers and the quoted texts in a program, roughly."""
+    """Return the numbers and the quoted strings that a program seems to contain."""
     texts = [match[2] for match in re.finditer(r"(['\"`])([^'\"`\n]{1,50})\1", code)]
     numbers = [
         float(each) if "." in each else int(each)

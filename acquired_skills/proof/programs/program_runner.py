@@ -1,4 +1,4 @@
-"""`ProgramRunner`: gets the answers of a Node or Bash program, or of a variant of it, in a fresh box (SKILL-22)."""
+"""`ProgramRunner`: runs a Node or Bash program, or a variant, in a fresh box and returns its answers (SKILL-22)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _LOADING_S = 5.0  # seconds for starting the box and the interpreter, in additio
 
 @dataclass(frozen=True, slots=True)
 class ProgramRunner(IsolatedRunner):
-    """Runs the program of a skill. The interface is that of its comment."""
+    """Runs the program of a Node or Bash skill, with the interface that its comment states."""
 
     interface: ProgramInterface = field(init=False)
 
@@ -52,10 +52,10 @@ class ProgramRunner(IsolatedRunner):
         )
         outcome = await self.sandbox.run(job)
         if not outcome.ok:
-            raise ValueError(f"the box ended with {outcome.end}")
+            raise ValueError(f"the box of the program ended with {outcome.end}")
         found = isolated_answers_of(outcome.value)
         if found["answers"] is not None and len(found["answers"]) != len(calls):
-            raise ValueError("the number of its answers is not that of the calls")
+            raise ValueError("the program did not give one answer to each call")
         return found
 
     def _agents_job(self, arguments: Data) -> Job:

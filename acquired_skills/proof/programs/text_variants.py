@@ -1,6 +1,6 @@
-"""Mutants of Node and Bash programs, which are changes of their text (SKILL-6).
+"""Makes mutants of Node and Bash programs by changing their text (SKILL-6).
 
-They are made in a box, because dividing a hostile text into tokens may take long. The program does not run there.
+They are made in a box, because splitting a hostile text into tokens may take long. The program does not run there.
 """
 
 import ast
@@ -24,7 +24,7 @@ from sandbox.contract import Call, Job, Language, Limits
 _SECONDS = 20.0
 _LANGUAGES = {".mjs": Language.NODE, ".js": Language.NODE, ".cjs": Language.NODE, ".sh": Language.BASH}
 _DATA = frozenset((".csv", ".json", ".md", ".tsv", ".txt", ".yaml", ".yml"))
-_AROUND = 12  # characters shown around a change
+_AROUND = 12  # characters shown before and after a change
 _Change = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)], Annotated[str, Field(max_length=1_000)]]
 
 
@@ -42,10 +42,10 @@ _MADE = TypeAdapter(MadeMutants)
 
 @dataclass(frozen=True, slots=True)
 class TextMutant(Mutant):
-    """A change of a program's text.
+    """A change to a program's text.
 
     Attributes:
-        start, end: The replaced text, in characters.
+        start, end: The range of the replaced text, as character offsets.
         text: The new text.
     """
 
@@ -60,7 +60,7 @@ class TextVariants:
 
     Attributes:
         error: The syntax error of the program; "" if there is none.
-        neutral: Changes that mean the same.
+        neutral: Changes that do not change the program's meaning.
         complete: Whether there are mutants and neutral variants of the program and of each module.
     """
 
@@ -82,7 +82,7 @@ class TextMutantWriter(MutantWriter):
         self.files = files
 
     def changed(self, mutant: Mutant) -> str | None:
-        """Return the changed file."""
+        """Return the text of the changed file."""
         if not isinstance(mutant, TextMutant):
             return None
         code = self.files[mutant.path] if mutant.path else self.source.text
@@ -90,14 +90,15 @@ class TextMutantWriter(MutantWriter):
 
 
 def unmutated_files(files: Iterable[str]) -> list[str]:
-    """Return the paths of the extra files that may have code, but of which no mutants are made."""
+    """Return the paths of the extra files that may contain code but get no mutants."""
     return [path for path in files if _language(path) is None and PurePosixPath(path).suffix not in _DATA]
 
 
 async def make_text_variants(runner: ProgramRunner, most: int, seed: int) -> TextVariants:
     """Return the variants of a program and its modules. The same seed gives the same mutants.
 
-    Raises SandboxError if no box can run.
+    Raises:
+        SandboxError: No box can run.
     """
     made = [await _variants(runner, runner.language, "", runner.parsed.code.text, most=most, seed=seed)]
     for path, text in runner.parsed.proposal.files.items():
@@ -139,7 +140,7 @@ def _in_turn(rows: Iterable[Sequence[TextMutant]]) -> tuple[TextMutant, ...]:
 
 
 def _language(path: str) -> Language | None:
-    """Return the language of an extra file of which mutants can be made."""
+    """Return the language of an extra file; None if no mutants of it can be made."""
     return _LANGUAGES.get(PurePosixPath(path).suffix)
 
 
@@ -150,11 +151,11 @@ def _mutant(path: str, code: str, change: tuple[int, int, str]) -> TextMutant:
     last = code.find("\n", end)
     last = min(last if last >= 0 else len(code), end + _AROUND)
     before, after = code[first:last], code[first:start] + text + code[end:last]
-    nowhere: Any = ast.Pass()  # it has no place in a syntax tree
+    nowhere: Any = ast.Pass()  # a placeholder, because a text has no syntax tree
     return TextMutant(
         line, before.strip()[:MAX_SHOWN], after.strip()[:MAX_SHOWN], nowhere, nowhere, _no_tree, path, start, end, text
     )
 
 
 def _no_tree(_: ast.AST) -> None:
-    raise TypeError("a text has no syntax tree")
+    raise TypeError("a text mutant cannot be made in a syntax tree; use TextMutantWriter.changed")

@@ -1,6 +1,6 @@
 """Translates the types of JSDoc comments into JSON Schema, such as ``string[]``, ``"a"|"b"`` and ``{x: number}``.
 
-A type that is not known is an error, so that a schema never accepts more than its author wrote.
+An unknown type is an error, so that a schema never accepts more than its author wrote.
 """
 
 import json
@@ -27,7 +27,11 @@ class UnknownType(Exception):
 
 
 def schema_of(text: str) -> dict[str, Any]:
-    """Return the JSON Schema of a type. Raises UnknownType, with what cannot be translated."""
+    """Return the JSON Schema of a type.
+
+    Raises:
+        UnknownType: The type cannot be translated. The message is its text.
+    """
     if len(text) > _MOST_CHARS:
         raise UnknownType(f"{text[:40]}…")
     reader = _Reader(text)

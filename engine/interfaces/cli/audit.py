@@ -59,7 +59,7 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def shown_data(data: dict[str, Any]) -> str:
-    """Return the data that a tool added, as JSON. Long data is cut; `--json` shows all of it."""
+    """Return the data that a tool added, as JSON. Long data is truncated; `--json` shows all of it."""
     if not data:
         return ""
     text = json.dumps(data, ensure_ascii=False)

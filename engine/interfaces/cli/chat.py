@@ -23,7 +23,7 @@ from engine.interfaces.cli.shared import Agent, Exit, Json, emit, emit_json, pri
 app = typer.Typer(pretty_exceptions_enable=False)
 
 SHOWN = 160  # characters of arguments and results in one line of the log
-MAX_PROGRESS_LINES = 20  # limit for one call
+MAX_PROGRESS_LINES = 20  # progress lines printed for one call
 
 
 @app.command()

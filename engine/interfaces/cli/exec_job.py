@@ -29,7 +29,11 @@ def code_of(file: str | None, given: str | None) -> str:
 
 
 def stdin_of(file: str | None) -> bytes:
-    """Return all of stdin as the program's input; b"" if stdin contains the program or is neither a pipe nor a file."""
+    """Read all of stdin as the program's input.
+
+    Returns:
+        The input; b"" if stdin contains the program itself, or is neither a pipe nor a file.
+    """
     try:
         kind = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):  # stdin is closed, or is not a real file

@@ -42,8 +42,8 @@ OWN = {
         "engine.interfaces.cli.demo", "Learn, find and call skills on real data, and recover from failures."
     ),
 }
-# Allocations between two collections of the youngest generation. Most imported objects are never freed, so collecting
-# after every 700 allocations (Python's default) only slows the start down, by an eighth of its CPU time.
+# Allocations between two garbage collections of the youngest generation. Most imported objects are never freed, so
+# collecting after every 700 allocations (Python's default) only makes the start an eighth slower.
 GC_THRESHOLD = 50_000
 GLOBAL_FLAGS = frozenset({"--unsafe-no-sandbox"})
 GLOBAL_VALUES = frozenset({"--home"})
@@ -93,7 +93,7 @@ def globals_(
 def hoist(arguments: Sequence[str]) -> list[str]:
     """Move the global options before the command, except after ``--``.
 
-    The value of another option is never mistaken for a global option, since a value cannot look like a global option.
+    This is safe, because the values of other options never look like a global option.
     """
     front: list[str] = []
     rest: list[str] = []

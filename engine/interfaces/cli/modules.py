@@ -25,7 +25,7 @@ Names = Annotated[list[str] | None, typer.Argument(help="Modules; by default all
 
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
-    """List what is known about every configured module, without contacting them."""
+    """List every configured module with its tools and its state, without contacting it."""
 
     async def work(engine: Engine) -> list[ModuleState]:
         await engine.modules.load()

@@ -1,4 +1,4 @@
-"""`knackbox run`: runs a notebook in a kernel in a box and shows its outputs as text. Needs no home, store or model."""
+"""`knackbox run`: runs a notebook in a boxed kernel and shows its outputs as text. It needs no home, store or model."""
 
 import asyncio
 import os

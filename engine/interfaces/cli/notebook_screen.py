@@ -48,7 +48,7 @@ class NotebookScreen:
         self._hide()
 
     def cell(self, index: int) -> None:
-        """Report that a cell starts."""
+        """Show that a cell starts."""
         self._bar.update(self._task, completed=self._cells.index(index) + 1)
         self._show_soon()
 
@@ -85,9 +85,10 @@ class NotebookScreen:
 
 
 def _presentable(text: str, target: TextIO, *, colours: bool) -> str:
-    """Return the text to write: without dangerous control characters for a terminal, otherwise unchanged.
+    """Return the text as it is written to `target`.
 
-    Without `colours`, colour codes are removed from text that does not go to a terminal.
+    If that is a terminal, dangerous control characters are removed. Otherwise, only colour codes are removed, and only
+    if `colours` is False.
     """
     if target.isatty():
         return _CONTROLS.sub(r"\1", text)

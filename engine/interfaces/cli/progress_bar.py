@@ -1,4 +1,4 @@
-"""`ProgressBar`: a bar on stderr for work of which the number of items is known."""
+"""`ProgressBar`: a progress bar on stderr for work on a known number of items."""
 
 from typing import TYPE_CHECKING
 
@@ -10,16 +10,20 @@ if TYPE_CHECKING:
 
 
 class ProgressBar(Spinner):
-    """Shows how many items are finished, of how many, and how long the others will take."""
+    """Shows how many of the items are finished, and how long the others will take."""
 
     def __init__(self, label: str = "") -> None:
-        """Create a hidden bar. `label` names the work; a bar without a label is never shown."""
+        """Create a hidden bar.
+
+        Args:
+            label: The name of the work. A bar without a label is never shown.
+        """
         super().__init__(label)
         self._bar: _RichBar | None = None
         self._count = 0, 0
 
     def count(self, done: int, of: int) -> None:
-        """Show that `done` of `of` items are finished."""
+        """Show that `done` items out of `of` are finished."""
         with self._lock:
             self._count = done, of
             if self._bar is not None:
@@ -35,8 +39,8 @@ class _RichBar:
     """A `rich.progress.Progress` with one task, as `Spinner` shows it."""
 
     def __init__(self, label: str) -> None:
-        from rich.console import Console  # noqa: PLC0415 -- most commands end before a bar is due
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 -- same
+        from rich.console import Console  # noqa: PLC0415 -- most commands end before a bar must be shown
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 -- for the same reason
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._progress: Progress = Progress(*columns, console=Console(stderr=True), transient=True)

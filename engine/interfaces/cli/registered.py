@@ -1,4 +1,4 @@
-"""The kinds of registry items on the command line: their names, how they are recognised, and what a list shows."""
+"""`RegistryKind`: the kinds of registry items, with functions that recognise an item's kind and summarise an item."""
 
 from dataclasses import fields
 from enum import StrEnum

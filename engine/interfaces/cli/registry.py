@@ -112,7 +112,7 @@ def register(
 
 @app.command()
 def disable(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_json: Json = False) -> None:
-    """Keep an item but neither offer nor use it. Built-in tools, skills and tools of modules can be disabled too."""
+    """Disable an item without deleting it. Built-in tools, skills and tools of modules can be disabled too."""
     _switch(ctx, name, kind, disabled=True, as_json=as_json)
 
 

@@ -59,7 +59,7 @@ def restore_files(home: Home, backups: Backups, backup: Backup, only: list[str] 
     """
     lock = EngineLock(home.engines)
     try:
-        if lock.living_others():
+        if lock.running_others():
             raise ConfigError(
                 f"{home.root}: an engine is open on this home. "
                 "First stop it: knackbox mcp, serve or chat, or another program."

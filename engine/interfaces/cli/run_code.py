@@ -1,4 +1,4 @@
-"""`knackbox exec`: runs code in a fresh box. Needs no home, store or model."""
+"""`knackbox exec`: runs code in a fresh box. It needs no home, store or model."""
 
 import asyncio
 import errno
@@ -122,7 +122,7 @@ async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
         outcome = await sandbox.run(job, on_output=output if live else None)
     except asyncio.CancelledError:
         if output.reader_left:
-            raise BrokenPipeError(errno.EPIPE, "the reader of the output is gone") from None
+            raise BrokenPipeError(errno.EPIPE, "the reader of the output has exited") from None
         raise
     finally:
         await sandbox.aclose()

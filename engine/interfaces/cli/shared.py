@@ -1,7 +1,7 @@
-"""What all commands share: the global options, the exit codes, output as JSON or text, and error messages.
+"""Code that all commands use: the global options, the exit codes, output as JSON or text, and error messages.
 
-It is imported before any command runs, so it imports nothing that is slow to load. Code with slow imports is in other
-modules (`settings`, `session`, `tables`, `spinner`).
+This module is imported before any command runs, so it imports nothing that is slow to load. Code with slow imports is
+in other modules (`settings`, `session`, `tables`, `spinner`).
 """
 
 import json
@@ -71,7 +71,7 @@ def say(text: str) -> None:
 
 
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
-    """End the command with a message of one line on stderr."""
+    """End the command with a one-line message on stderr."""
     say(" ".join(message.split()))
     raise typer.Exit(int(code))
 

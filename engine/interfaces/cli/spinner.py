@@ -18,7 +18,7 @@ _MESSAGE_CHARACTERS = 100  # limit for the progress message of a tool
 
 
 class Shown(Protocol):
-    """What shows the work on the terminal. A `rich.status.Status` is one."""
+    """A display on the terminal that shows that work is in progress, such as `rich.status.Status`."""
 
     def start(self) -> None: ...
 
@@ -30,11 +30,15 @@ class Shown(Protocol):
 class Spinner:
     """A spinner on stderr that can be paused while a person is asked something.
 
-    It may be used by the thread that created it and by the timer that starts it.
+    Only the thread that created it and the timer that starts it may use it.
     """
 
     def __init__(self, label: str = "") -> None:
-        """Create a hidden spinner. `label` names the work; a spinner without a label is never shown."""
+        """Create a hidden spinner.
+
+        Args:
+            label: The name of the work. A spinner without a label is never shown.
+        """
         self._label = label
         self._line = label
         self._status: Shown | None = None
@@ -62,7 +66,7 @@ class Spinner:
                 self._show()
 
     def tell(self, message: str, fraction: float | None = None) -> None:
-        """Show the progress of a call. This method can be passed to the call as its progress callback."""
+        """Show the progress of a call. This method can be used as the progress callback of the call."""
         share = "" if fraction is None else f" {fraction:.0%}"
         line = printable(" ".join(message.split())[:_MESSAGE_CHARACTERS])
         with self._lock:
@@ -84,13 +88,13 @@ class Spinner:
             self._status.stop()
 
     def _new_status(self) -> "Shown":
-        from rich.console import Console  # noqa: PLC0415 -- most commands end before a spinner is due
-        from rich.status import Status  # noqa: PLC0415 -- same
+        from rich.console import Console  # noqa: PLC0415 -- most commands end before a spinner must be shown
+        from rich.status import Status  # noqa: PLC0415 -- for the same reason
 
         return Status(self._text(), console=Console(stderr=True))
 
     def _text(self) -> "Text":
-        from rich.text import Text  # noqa: PLC0415 -- same
+        from rich.text import Text  # noqa: PLC0415 -- for the same reason
 
         return Text(self._line)
 
@@ -104,7 +108,7 @@ def working(label: str) -> Iterator[Spinner]:
 
 @contextmanager
 def shown_later(spinner: S) -> Iterator[S]:
-    """Show this spinner or progress bar, if stderr is a terminal, from one second after the start until the end."""
+    """Show this spinner or progress bar on a terminal, from one second after the start until the context ends."""
     if not sys.stderr.isatty():
         yield spinner
         return

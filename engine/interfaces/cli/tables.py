@@ -1,4 +1,4 @@
-"""`print_table`: prints tables on stdout."""
+"""`print_table`: prints a table on stdout."""
 
 import os
 import sys
@@ -24,5 +24,5 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
         table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
-    fits = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()  # then rich determines the width
+    fits = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()  # in these cases, rich determines the width
     Console(width=None if fits else _UNLIMITED_WIDTH).print(table)

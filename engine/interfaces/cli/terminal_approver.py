@@ -1,4 +1,4 @@
-"""Approval at the terminal (ACCESS-8): the call is shown and runs only after a typed yes."""
+"""`TerminalApprover`: shows a call at the terminal, and lets it run only if the user types yes (ACCESS-8)."""
 
 import asyncio
 import sys
@@ -46,14 +46,14 @@ class TerminalApprover:
 
 
 def description_of(request: ApprovalRequest) -> Text:
-    """Return what a person reads before answering: the tool, its risk and the arguments."""
+    """Return the text that a person reads before answering: the tool, its risk and the arguments."""
     risk = risk_of(request.tool, request.arguments)
     arguments = request.shown(_SHOWN_CHARACTERS)
     return Text(f"{request.tool.summary}\nrisk {risk}, requested by {request.user!a}\n{arguments}")
 
 
 def discard_input() -> None:
-    """Discard what was typed before a question was shown."""
+    """Discard input that was typed before the question was shown."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 

@@ -1,4 +1,4 @@
-"""Forms at the terminal: the questions are shown one after another, and each is answered by a line."""
+"""`TerminalForms`: shows the questions of a form at the terminal, one after another. Each answer is one line."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ class TerminalForms:
     """Shows forms on stderr and reads the answers from stdin. Both must be terminals."""
 
     def __init__(self, spinner: Spinner, lock: asyncio.Lock) -> None:
-        """Create it.
+        """Create the object.
 
         Args:
-            spinner: Paused while it asks.
-            lock: Held while a person is asked anything.
+            spinner: Is paused while a form is shown.
+            lock: Is held while a person is asked anything.
         """
         self._spinner = spinner
         self._lock = lock
         self._console = Console(stderr=True, highlight=False)
 
     async def fill(self, form: Form) -> Mapping[str, str] | None:
-        """Ask for each field. An empty line leaves it out, and the end of input (Ctrl-D) declines the form."""
+        """Ask for each field. An empty line skips the field, and the end of input (Ctrl-D) declines the form."""
         found: dict[str, str] = {}
         async with self._lock:
             with self._spinner.paused():

@@ -62,7 +62,7 @@ def tools(
 
 
 def as_object(found: ActiveList, *, why: bool) -> dict[str, Any]:
-    """Return the tools as JSON fields. With `why`, add what was dropped or failed, with the reasons."""
+    """Return the tools as JSON fields. With `why`, include dropped tools and failed sources, with the reasons."""
     shown: dict[str, Any] = {"tools": [spec_to_json(tool.spec, *SHOWN) for tool in found.tools]}
     if why:
         shown["dropped"] = [{"name": each.name, "reason": each.reason} for each in found.dropped]

@@ -1,4 +1,4 @@
-"""`build_app` creates the ASGI application: routes of an open engine, protected by `Edge`, with one error format."""
+"""`build_app`: creates the ASGI application, with the routes of an open engine, protected by `Edge`."""
 
 import logging
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _MAX_ERRORS = 5  # validation errors listed in one response
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What web pages may do with the server.
+    """The access of web pages to the server.
 
     Attributes:
         origins: Origins whose pages may use the server.
@@ -57,7 +57,7 @@ def build_app(
         find: Returns the caller of a token, or None for an invalid token. It may block.
         names: The accepted values of the Host header.
         body: Limits of a request body.
-        pages: What web pages may do. By default they may do nothing.
+        pages: The access of web pages. By default they have none.
 
     Raises:
         ConfigError: The docs are on, but Swagger UI is not installed.
@@ -111,7 +111,7 @@ def health_route() -> APIRouter:
 
 
 async def _problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HttpProblem)  # noqa: S101 -- registered for it
+    assert isinstance(error, HttpProblem)  # noqa: S101 -- the handler is registered for this class
     return error.response()
 
 

@@ -1,4 +1,4 @@
-"""Routes that list calls waiting for approval and take the answers (ACCESS-8)."""
+"""Routes that list the calls that wait for approval, and receive the answers (ACCESS-8)."""
 
 from typing import Annotated
 

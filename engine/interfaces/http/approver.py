@@ -20,7 +20,7 @@ from engine.policy.access import user_rank
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 
 _MAX_PENDING = 256
-_MAX_ANSWERED = 1_024  # answered ids that are remembered, to distinguish a second answer from an unknown id
+_MAX_ANSWERED = 1_024  # ids of answered calls that are kept, to distinguish a second answer from an unknown id
 _SHOWN_CHARACTERS = 2_000  # limit for the arguments in a list
 
 
@@ -121,7 +121,7 @@ class HttpApprover:
             raise HttpProblem(
                 HTTPStatus.CONFLICT, "The token that made this call was removed or changed. The call will not run."
             )
-        pending = self.find(caller, approval_id)  # again: it may have been answered meanwhile
+        pending = self.find(caller, approval_id)  # repeated, because the call may have been answered meanwhile
         if not secrets.compare_digest(answer.digest.encode(), pending.request.digest.encode()):
             raise HttpProblem(HTTPStatus.CONFLICT, "The digest does not match the waiting call. Read the call again.")
         del self._pending[approval_id]

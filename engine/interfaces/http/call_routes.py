@@ -20,7 +20,7 @@ from engine.interfaces.http.route_context import CurrentCaller, RouteContext, pr
 from engine.interfaces.http.running_calls import RunningCall, refuse_if_busy
 from engine.policy.access import user_rank
 
-KEEP_ALIVE_COMMENT_S = 15.0  # after this much silence a comment is sent, to notice a client that has disconnected
+KEEP_ALIVE_COMMENT_S = 15.0  # a comment is sent after this time without events, to detect that a client disconnected
 _MAX_ROWS = 1_000
 
 
@@ -65,14 +65,14 @@ def call_routes(context: RouteContext) -> APIRouter:
 
     @routes.delete("/calls/{call_id}", status_code=204, responses=problems(404, 422))
     async def cancel(call_id: Annotated[str, Path(max_length=64)], caller: CurrentCaller) -> Response:
-        """Cancel a running call of the caller's user. The client that made it gets a result with the end `killed`."""
+        """Cancel a running call of the caller's user. Its client receives a result with the end `killed`."""
         if not context.calls.cancel(caller, call_id):
             raise HttpProblem(HTTPStatus.NOT_FOUND, "You have no running call with this id.")
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     @routes.get("/audit", response_model=AuditList, responses=problems(422))
     async def audit(caller: CurrentCaller, limit: Annotated[int, Query(ge=1, le=_MAX_ROWS)] = 50) -> Response:
-        """List the calls of all users, the newest first. Only admins and owners may read it."""
+        """List the calls of all users, the newest first. Only admins and owners may do this."""
         if user_rank(caller.permission) < user_rank("admin"):
             raise HttpProblem(HTTPStatus.FORBIDDEN, "Reading the audit requires the permission admin.")
         return AsciiJsonResponse({"calls": await context.engine.audit(limit)})

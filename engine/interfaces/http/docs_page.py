@@ -1,4 +1,4 @@
-"""`/docs`: the OpenAPI document in Swagger UI, served from this server. Off unless `docs` of [http] is set."""
+"""The page `/docs`: the OpenAPI document in Swagger UI. It exists only if `docs` is set in [http]."""
 
 from collections.abc import Awaitable, Callable
 from importlib.resources import files

@@ -41,8 +41,8 @@ class HostNames:
 
     Attributes:
         names: Accepted host names and addresses, without ports.
-        any_address: Accept every numeric address too, for a server that listens on all addresses. That is safe because
-            DNS rebinding needs a name.
+        any_address: Whether every numeric address is accepted too, for a server that listens on all addresses. That is
+            safe because DNS rebinding needs a name.
     """
 
     names: frozenset[str]
@@ -203,10 +203,10 @@ class DecodedRoute(APIRoute):
 
 
 async def decode_body(headers: Headers, body: bytes) -> Any:
-    """Decode a JSON body, a large one in a thread.
+    """Decode a JSON body. A large body is decoded in a thread.
 
     Raises:
-        HttpProblem: The same as from `decode_json`.
+        HttpProblem: The body cannot be decoded (see `decode_json`).
     """
     content_type = headers.get("content-type", "")
     if len(body) <= _DECODE_INLINE_BYTES:
@@ -247,7 +247,7 @@ def _without_port(host: str) -> str:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that delivers the body that was read, then whatever follows it (the disconnect)."""
+    """Return a `receive` function that delivers the body, which was read before, and then any further messages."""
     unread = [body]
 
     async def received() -> Message:
@@ -259,7 +259,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _guarded_send(send: Send) -> Send:
-    """Return a `send` that adds the security headers and limits how long a client may stop receiving."""
+    """Return a `send` function that adds security headers and limits how long a client may stop receiving."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

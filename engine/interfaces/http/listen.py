@@ -1,4 +1,4 @@
-"""The listening socket of the server, the host names it accepts, and how many connections it can have."""
+"""Opens the listening socket of the server, and determines which host names and how many connections it accepts."""
 
 import errno
 import ipaddress
@@ -69,7 +69,7 @@ def url_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     address = ipaddress.ip_address(host)
     if address.is_unspecified:
-        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")  # noqa: PLR2004 -- of IP
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")  # noqa: PLR2004 -- a version of IP
     return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"  # noqa: PLR2004
 
 

@@ -14,7 +14,7 @@ the user and the permissions. Errors are problem details (RFC 9457, `application
 to do. A tool that ran and failed is not an HTTP error: the response has status 200, and `success` is false.
 """
 TAGS = [
-    {"name": "tools", "description": "What the caller may call."},
+    {"name": "tools", "description": "The tools that the caller may call."},
     {"name": "calls", "description": "Call tools, follow and cancel calls, and read the record of calls."},
     {"name": "approvals", "description": "Calls that wait for a person's answer."},
     {
@@ -35,9 +35,9 @@ TOKEN = Security(_BEARER)
 
 
 def complete_document(app: FastAPI) -> None:
-    """Complete the document of an application.
+    """Complete the OpenAPI document of an application.
 
-    State that every operation needs a token unless it is declared open, and give schemas their public names.
+    The document then says that every operation except the open ones needs a token, and schemas have their public names.
     """
     generate = app.openapi
 
@@ -49,12 +49,12 @@ def complete_document(app: FastAPI) -> None:
                 operation["security"] = []
         schemas = document["components"]["schemas"]
         for own, public in _SCHEMA_NAMES.items():
-            if own in schemas:  # otherwise FastAPI returned its cached document, which is complete
+            if own in schemas:  # if not, FastAPI returned its cached document, which is complete
                 schemas[public] = {**schemas.pop(own), "title": public}
                 _replace_refs(document, _SCHEMAS + own, _SCHEMAS + public)
         return document
 
-    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI's documentation does it
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documentation recommends this
 
 
 def _replace_refs(node: Any, old: str, new: str) -> None:

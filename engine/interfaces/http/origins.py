@@ -8,13 +8,13 @@ from engine.interfaces.http.edge import HostNames
 
 _METHODS = ("GET", "POST", "DELETE")
 _ALLOWED_HEADERS = ("Authorization", "Content-Type")
-_EXPOSED_HEADERS = ("Retry-After",)  # besides the headers that every page may read
+_EXPOSED_HEADERS = ("Retry-After",)  # response headers that pages may read, besides those that browsers always expose
 
 
 class CrossOrigin:
     """ASGI middleware around the edge. It answers preflight requests and passes all others to the edge.
 
-    There are no wildcards and no cookies: a page sends its token itself.
+    Wildcards and cookies are not supported; a page must send its token itself.
     """
 
     def __init__(self, edge: ASGIApp, *, origins: frozenset[str], names: HostNames) -> None:

@@ -31,7 +31,7 @@ class Pace:
             return False
         if not len(self._promises) or self._promises.keep(caller, now):
             return True
-        reserved = min(self._promises.due(now), self._slots // 2)  # never all slots: some callers do not return
+        reserved = min(self._promises.due(now), self._slots // 2)  # at most half, because some callers do not return
         return self.taken + reserved < self._slots
 
     def take(self, now: float) -> None:

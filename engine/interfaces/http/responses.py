@@ -34,7 +34,7 @@ class HttpProblem(Exception):
 
 
 class AsciiJsonResponse(Response):
-    """A response of ASCII JSON on one line, so a lone surrogate or a line separator in a tool's output does no harm."""
+    """A response of ASCII JSON on one line. It can contain any text, such as lone surrogates and line separators."""
 
     media_type = "application/json"
 
@@ -43,9 +43,9 @@ class AsciiJsonResponse(Response):
 
 
 def to_json(value: Any) -> str:
-    """Serialize a value to JSON on one line, without ever failing.
+    """Serialize a value to JSON on one line. This never raises.
 
-    A value that JSON cannot express becomes its string form. NaN and infinities become null.
+    A value without a JSON form is converted to a string. NaN and infinities become null.
     """
     try:
         return json.dumps(value, allow_nan=False, default=str)
@@ -72,7 +72,7 @@ def result_to_json(call_id: str, result: ToolResult) -> dict[str, Any]:
     """Return the whole result as JSON fields.
 
     Args:
-        call_id: The id by which the client knows the call.
+        call_id: The client's id for the call.
         result: The result of the call.
     """
     failure = result.failure

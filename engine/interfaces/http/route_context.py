@@ -1,4 +1,4 @@
-"""What all routes share: the parts of the server, the caller of a request, and the documented error responses."""
+"""Code that all routes use: the parts of the server, the caller of a request, and the documented error responses."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -28,7 +28,7 @@ def caller_of(request: Request) -> Caller:
     """Return the caller that the edge identified.
 
     Raises:
-        TypeError: No edge has checked the request, so nothing may be served.
+        TypeError: The edge has not checked the request, so it must not be answered.
     """
     caller = request.state.caller
     if not isinstance(caller, Caller):

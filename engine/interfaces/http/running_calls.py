@@ -20,7 +20,7 @@ from engine.interfaces.http.pace import Pace, whole_seconds
 from engine.interfaces.http.responses import HttpProblem
 from engine.interfaces.http.tokens import Caller
 
-RESTART_S = 15  # a stop takes at most this long; then a new server can listen
+RESTART_S = 15  # a server takes at most this long to stop, after which a new one can listen
 CLOSE_TIMEOUT_S = 15.0  # time for the tools of abandoned calls to stop
 TOKEN_CHECK_S = 1.0  # interval between checks that the tokens of running calls still exist
 
@@ -37,12 +37,12 @@ def current_call() -> "RunningCall | None":
 
 
 class RunningCall:
-    """One running call.
+    """A running call of an HTTP client.
 
     Attributes:
-        call_id: The id by which the client knows the call.
-        engine_id: The id by which the engine knows it. Clients cannot choose it, because a chosen id could replace the
-            record of another call.
+        call_id: The client's id for the call.
+        engine_id: The engine's id for the call. Clients cannot choose it, because a chosen id could replace the record
+            of another call.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class RunningCall:
         return self._task.result()
 
     def abandon(self) -> None:
-        """Cancel the call and kill its boxes, because nothing waits for it any more."""
+        """Cancel the call and kill its boxes, because nobody waits for it any longer."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
 
@@ -108,7 +108,7 @@ class RunningCalls:
     """All running calls of one server. It belongs to one event loop."""
 
     def __init__(self, engine: Engine, max_per_token: int, still_valid: Callable[[Caller], bool]) -> None:
-        """Start with no calls.
+        """Create the object without any calls.
 
         Args:
             engine: The engine that runs the calls.
@@ -142,7 +142,7 @@ class RunningCalls:
             name: The name of the tool.
             arguments: The arguments of the tool.
             turn: The turn that the call belongs to.
-            call_id: The client's id for the call. By default the engine's id.
+            call_id: The client's id for the call; by default the engine's id.
             followed: Whether events are collected for a reader.
             client: Identifies one of several clients that use the same token, as far as that is known.
 
@@ -185,7 +185,7 @@ class RunningCalls:
         return running
 
     def cancel(self, caller: Caller, call_id: str) -> bool:
-        """Cancel a call of this user; its client gets a result. Return False if the user has no such running call."""
+        """Cancel a call of this user. Its client receives a result. Return False if the user has no such call."""
         running = self._by_id.get((caller.user, call_id))
         return running is not None and self._engine.cancel(running.engine_id)
 
@@ -230,7 +230,7 @@ def unavailable(detail: str) -> HttpProblem:
 
 
 def refuse_if_busy(result: ToolResult) -> None:
-    """Raise the error response for a call that was refused because all boxes are in use.
+    """Check that a call was not refused because all boxes are in use.
 
     Raises:
         HttpProblem: 503 with ``Retry-After``, if the call was refused for this reason.

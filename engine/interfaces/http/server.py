@@ -26,17 +26,17 @@ from engine.interfaces.http.route_context import RouteContext
 from engine.interfaces.http.running_calls import RunningCalls
 from engine.interfaces.http.tokens import Tokens
 
-HEADER_TIMEOUT_S = 10.0  # time for the headers of a request, from the connection or from the request's first byte
+HEADER_TIMEOUT_S = 10.0  # time for the headers of a request, counted from the connection or the request's first byte
 MAX_HEADER_BYTES = 16 * 1024
 KEEP_ALIVE_S = 5  # time until an idle connection is closed
 _SHUTDOWN_S = 10  # time for clients to receive the results of calls that a stop has cancelled
 
 
 class GuardedH11Protocol(H11Protocol):
-    """uvicorn's protocol with two changes.
+    """uvicorn's HTTP protocol with two changes.
 
-    It limits the time that the headers of a request may take; uvicorn limits only the time between requests. It also
-    keeps reading while a request is handled, since a disconnect is noticed only by reading.
+    This class limits the time in which the headers of a request must arrive; uvicorn limits only the time between
+    requests. It also continues to read while a request is handled, because otherwise a disconnect is not detected.
     """
 
     _header_timeout: asyncio.TimerHandle | None = None
@@ -46,7 +46,7 @@ class GuardedH11Protocol(H11Protocol):
         # uvicorn's own response to too many connections has no Retry-After.
         self._max_connections, self.limit_concurrency = self.limit_concurrency, None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # the type that uvicorn uses
         super().connection_made(transport)
         if self._max_connections is not None and len(self.connections) > self._max_connections:
             self.app = reject_connection
@@ -90,7 +90,7 @@ class GuardedH11Protocol(H11Protocol):
 
 
 async def reject_connection(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a connection beyond the limit. Idle connections end after `KEEP_ALIVE_S`, hence the ``Retry-After``."""
+    """Refuse a connection beyond the limit. ``Retry-After`` is the time after which idle connections are closed."""
     text = "The server has too many connections (`connections` of [http]). Nothing was run."
     headers = {"Retry-After": str(KEEP_ALIVE_S), "Connection": "close"}
     await HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, text, headers).response()(scope, receive, send)
@@ -139,7 +139,7 @@ async def serve(
     """Serve until SIGINT or SIGTERM.
 
     Args:
-        open_engine: Opens the engine with the given approver of calls.
+        open_engine: Opens the engine. It receives the approver of calls.
         listening: The listening socket.
         names: The accepted values of the Host header.
         settings: The section `[http]` of the configuration.
@@ -162,7 +162,7 @@ def _config(app: Any, settings: HttpSettings) -> uvicorn.Config:
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=False,  # the audit records who called what
+        access_log=False,  # the audit records all calls
         server_header=False,
         proxy_headers=False,  # forwarded addresses are not trusted
         limit_concurrency=connections_within(settings.connections),

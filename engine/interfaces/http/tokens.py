@@ -1,6 +1,6 @@
-"""`Tokens`: the tokens of the HTTP interface and the callers they belong to (FACE-3). Only hashes of tokens are stored.
+"""`Tokens`: the tokens of the HTTP interface and their callers (FACE-3). Only hashes of the tokens are stored.
 
-A token is 32 random bytes, so a plain SHA-256 of it cannot be reversed by guessing. It is shown once, on creation.
+A token is 32 random bytes, so it cannot be guessed from its SHA-256. It is shown once, when it is created.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from engine.contract.failure import ConfigError
 from engine.contract.spec import PermissionLevel
 from engine.stores.records import Records
 
-PREFIX = "knackbox_"  # so that secret scanners recognize a leaked token
+PREFIX = "knackbox_"  # lets secret scanners recognize a leaked token
 GENERATION = "http_tokens"
 _BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
@@ -69,7 +69,7 @@ class Caller:
 
 
 class Tokens:
-    """Tokens in the records, so that every process on one home sees changes at once. Methods block."""
+    """Stores tokens in the records, so that every process on one home sees changes at once. Every method blocks."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records

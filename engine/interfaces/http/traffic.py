@@ -18,11 +18,11 @@ from sandbox.backlog import Backlog
 
 _SMOOTHING = 0.05  # weight of the newest interval in the moving average
 _FIRST_GUESS_S = 0.005
-_NEVER_REFUSED = 16  # up to this many concurrent calls, none is refused, since the tools may just be slow
+_NEVER_REFUSED = 16  # calls are only refused if more than this many are running; with fewer, the tools may just be slow
 
 
 class Traffic:
-    """All calls of one server, from their arrival to the end of their response. It belongs to one event loop."""
+    """Tracks all calls of one server, from their arrival to the end of their response. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._backlog = Backlog()
@@ -58,7 +58,7 @@ class Traffic:
             yield
         finally:
             now = _now()
-            if self._total >= _NEVER_REFUSED:  # with fewer calls, this would measure how often calls arrive
+            if self._total >= _NEVER_REFUSED:  # with fewer, the interval would depend on how often calls arrive
                 self._interval_s += _SMOOTHING * (now - self._last_end - self._interval_s)
             self._last_end = now
             self._total -= 1

@@ -24,7 +24,7 @@ class ToolChanges:
         self._reading = anyio.Lock()
 
     async def announce(self) -> None:
-        """Notify the clients if tools have changed since the last call."""
+        """Notify the clients if tools have changed since the last call of this method."""
         async with self._reading:
             if self._events.generation() == self._read_to or not await self._tools_changed():
                 return

@@ -16,7 +16,7 @@ class Clients:
         self._sessions: list[ServerSession] = []
 
     def joined(self, session: ServerSession) -> None:
-        """Add the session of a client of an older protocol that has finished its handshake."""
+        """Add the session of a client with an older protocol version, after its handshake."""
         self._sessions.append(session)
 
     async def tools_changed(self) -> None:

@@ -1,9 +1,8 @@
 """Questions to the user of an MCP client: approvals (ACCESS-8) and forms. The protocol calls them elicitation.
 
-Clients with a protocol before 2026-07-28 receive a request while their call waits. From that version on, servers send
-no requests: the call returns the question, and the client calls again with the answer. Meanwhile the engine's call
-waits.
-The two calls are linked by an unguessable token that can be used once.
+A client with a protocol version before 2026-07-28 receives a request while its call waits. Since that version, servers
+send no requests: the call returns the question, and the client calls again with the answer. In the meantime the
+engine's call waits. A random token, which can be used only once, links the two calls of the client.
 """
 
 import asyncio
@@ -126,7 +125,15 @@ class McpElicitation:
             await asyncio.wait(tasks)
 
     async def _elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
-        """Ask the user. Raises PermissionError if the client cannot do that."""
+        """Ask the user of the client to fill in a form.
+
+        Args:
+            message: What the user is asked.
+            schema: The JSON Schema of the form.
+
+        Raises:
+            PermissionError: The client cannot ask its user.
+        """
         elicitation = _CURRENT.get()
         if elicitation is None:
             raise PermissionError("the call did not come from an MCP client")
@@ -149,7 +156,7 @@ class McpElicitation:
             _CURRENT.reset(token)
 
     def _resume(self, params: CallToolRequestParams) -> _SuspendedCall | None:
-        """Return the call that waits for this answer, or None if the token is missing or unknown."""
+        """Return the suspended call that a request continues; None if its token is missing or unknown."""
         call = self._suspended.pop(params.request_state, None) if params.request_state else None
         if call is None or call.name != params.name or call.task.done():
             return None
@@ -158,7 +165,7 @@ class McpElicitation:
     def _suspend(self, call: _SuspendedCall) -> InputRequiredResult:
         for token in [token for token, each in self._suspended.items() if each.task.done()]:
             del self._suspended[token]
-        while len(self._suspended) >= _MAX_SUSPENDED:  # the question of a dropped call expires
+        while len(self._suspended) >= _MAX_SUSPENDED:  # the oldest call is dropped, and its question expires
             del self._suspended[next(iter(self._suspended))]
         token = secrets.token_urlsafe(24)
         self._suspended[token] = call

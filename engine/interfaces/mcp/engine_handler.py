@@ -70,7 +70,7 @@ class EngineHandler:
             called = partial(self._engine.call, params.name, params.arguments or {}, self._turn, progress=relay)
             result = await uninterrupted(self._elicitation.call(params, context.session, called))
             relay.finish()
-        await self._changes.announce()  # so that a new skill is announced before the call that added it returns
+        await self._changes.announce()  # a new skill is thus announced before the call that added it returns
         if isinstance(result, InputRequiredResult):
             return result
         returns = await self._returns(params.name) if result.success else None
@@ -115,9 +115,9 @@ def answer_of(name: str, result: ToolResult, returns: Mapping[str, Any] | None) 
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Await the work so that it is cancelled only once and can finish its clean-up.
+    """Await `work`, but cancel it at most once, so that it can finish its clean-up.
 
-    The SDK's cancel scopes cancel again at every await, which would interrupt the killing of a box.
+    The SDK's cancel scopes cancel again at every await, which would interrupt the clean-up of a box.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -143,7 +143,7 @@ async def engine_handler(
 
     Args:
         clients: The clients to notify of changed tools.
-        open_engine: Opens the engine with the given people to ask. Its exceptions are not caught.
+        open_engine: Opens the engine. It receives the approver and the forms. Its exceptions are not caught.
         turn_of: Returns the turn of every call.
     """
     elicitation = McpElicitation()
@@ -170,7 +170,7 @@ async def configured_handler(
         settings: Its settings.
         allow_list: The allow-list of every turn; "" for none.
         agent: The agent of every turn.
-        unsafe: Run code without isolation.
+        unsafe: Whether code runs without isolation.
     """
 
     async def turn_of(engine: Engine) -> Turn:

@@ -101,6 +101,6 @@ class Opening:
                 if not self._finished.is_set():  # otherwise the caller reports the error at once
                     log.warning("the engine cannot be opened: %s", " ".join(str(error).split()))
                 self._handler.set_exception(error)
-                self._handler.exception()  # mark the error as retrieved, since there may be no request to raise it in
+                self._handler.exception()  # marks the exception as retrieved; there may be no request that raises it
                 await self._finished.wait()
             raise

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from engine.contract.events import Progress
 from engine.dispatch.stream import EventBuffer
 
-MAX_UNSENT = 64  # reports; older ones are dropped, since only the latest ones are of interest
+MAX_UNSENT = 64  # unsent reports; the oldest ones are dropped, since only the latest ones matter
 MIN_STEP = 1e-6  # the protocol requires that progress increases with every notification
 
 Send = Callable[[float, float | None, str | None], Awaitable[None]]

@@ -53,7 +53,7 @@ def build_server(open_handler: OpenHandler) -> tuple[Server[dict[str, object]], 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         return await (await opening.handler()).call_tool(context, params)
 
-    async def list_resources(_: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:  # noqa: ARG001 -- one page
+    async def list_resources(_: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:  # noqa: ARG001 -- there is only one page
         return await (await opening.handler()).list_resources()
 
     async def read_resource(_: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
@@ -84,8 +84,8 @@ async def serve_stdio(open_handler: OpenHandler) -> None:
     client disconnects. A second signal ends the process at once.
 
     Args:
-        open_handler: Opens the handler of requests when a client needs it, given the clients to notify of changed
-            tools. Exceptions raised while the handler opens or closes are raised again at the end.
+        open_handler: Opens the handler of requests when a client needs it. It receives the clients to notify of changed
+            tools. Exceptions that are raised while the handler opens or closes are raised again at the end.
     """
     try:
         await _serve(open_handler)
@@ -110,7 +110,7 @@ async def _serve_lines(lines: StdinLines, open_handler: OpenHandler) -> None:
         try:
             await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))
             if not lines.closed:
-                opening.begin()  # so that configuration errors are reported even if the client sent no request
+                opening.begin()  # reports configuration errors even if the client sent no request
         finally:
             opening.finish()
             await asyncio.wait([holding])

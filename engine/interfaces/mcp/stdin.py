@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _CHUNK = 1 << 16
-_FIRST_FREE = 3  # the copy of stdin must not get the number of a standard descriptor
+_FIRST_FREE = 3  # the lowest descriptor for the copy of stdin; 0 to 2 are the standard streams
 
 
 class StdinLines:
-    """An asynchronous iterator over the lines of a descriptor. `close` ends it as the end of the file does.
+    """An asynchronous iterator over the lines of a file descriptor. It ends with the file, or when `close` is called.
 
     It replaces reading a file in a thread, because a thread that waits for a line cannot be stopped and keeps the
     process from exiting. It reads ahead only a little, so a client cannot send faster than the server reads.

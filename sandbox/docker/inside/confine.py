@@ -43,7 +43,7 @@ class Confined:
 
     def hand_over(self, frame: bytes) -> None:
         """Send the worker the job's frame and close the descriptor."""
-        with contextlib.suppress(BrokenPipeError):  # it died while waiting: its exit status says how
+        with contextlib.suppress(BrokenPipeError):  # the worker died while it was waiting; its exit status says how
             worker.write_all(self.job, frame)
         os.close(self.job)
 
@@ -131,7 +131,8 @@ def _set_limits(limits: worker.Message, data_in_use: int) -> None:
     """Set the rlimits.
 
     Raises:
-        ValueError: One of the job's limits could not be set."""
+        ValueError: One of the job's limits could not be set.
+    """
     with contextlib.suppress(ValueError):  # gVisor rejects the limit of message queues, which comes last
         worker.set_fixed_limits()
     worker.set_limits(limits, data_in_use=data_in_use, processes_in_use=1)

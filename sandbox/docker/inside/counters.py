@@ -1,8 +1,9 @@
 """Reads the counters of the container's control group for `TreeWatch`. Standard library only.
 
-The engine sets the container's memory and process limits in its control group, where the kernel counts what it refused,
-so that even errors the code has caught are noticed. Where the control group is not visible (gVisor), only the tree is
-watched. Files: the kernel's ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/{memory,pids}.rst``.
+The engine sets the container's memory and process limits in its control group. The kernel counts there the requests
+that it refused, so even errors that the code has caught are noticed. Where the control group is not visible (gVisor),
+only the process tree is watched. The files are described in the kernel's
+``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/{memory,pids}.rst``.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ def memory_limit() -> int:
 
 
 def process_limit() -> int:
-    """Return the limit of processes and threads; 0 when none is visible."""
+    """Return the limit on the number of processes and threads; 0 if no limit is visible."""
     return _first_number(_PIDS_MAX)
 
 
@@ -72,7 +73,7 @@ class ContainerWatch(TreeWatch):
         self._used_disk()
 
     def _used_disk(self) -> int:
-        """Return the bytes used, and record a full disk. gVisor reports no inodes at all."""
+        """Return the bytes used, and record a full disk. gVisor reports no numbers of inodes."""
         used = 0
         for folder in self._disks:
             stat = os.statvfs(folder)

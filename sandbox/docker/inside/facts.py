@@ -67,7 +67,7 @@ def _interfaces() -> list[str]:
 
 
 def _maps_every_id() -> bool:
-    """Whether user ids in the container are the same as on the host."""
+    """Return whether user ids in the container are the same as on the host."""
     with contextlib.suppress(OSError), open("/proc/self/uid_map", encoding="ascii") as source:
         return source.read().split()[:2] == ["0", "0"]
     return False

@@ -45,7 +45,7 @@ class JobConnections:
         self._try(number, port)
 
     def tries(self, descriptor: int) -> bool:
-        """Whether this descriptor is a pending connection."""
+        """Return whether this descriptor is a pending connection."""
         return descriptor in self._trying
 
     def move(self, descriptor: int) -> None:

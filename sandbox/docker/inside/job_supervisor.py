@@ -1,4 +1,4 @@
-"""What process 1 does while the job runs: forwards its output and connections, enforces its limits, and ends it.
+"""Supervises a running job in process 1: forwards its output and connections, enforces its limits, and ends it.
 
 It works with any OCI runtime: it waits by SIGCHLD, since gVisor has no pidfd. Standard library only.
 """
@@ -59,7 +59,7 @@ class JobSupervisor:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
             if used is None:
-                self._reap(0)  # all of them are dead before the engine is told
+                self._reap(0)  # all of them are dead before the engine gets the answer
         self._flows.read_out()
         self._results.drain()
         self._pass_on_the_rest(limits["output_bytes"])
@@ -141,7 +141,7 @@ class JobSupervisor:
                 self._flows.move(descriptor)
 
     def _listen_where_there_is_room(self) -> None:
-        """Poll the job's output only while there is room: otherwise the job blocks in its own write."""
+        """Poll the job's output only while there is room for it. Otherwise the job blocks when it writes."""
         self._flows.listen(room=not self._outbox.full)
         for descriptor in self._printed:
             if self._outbox.full:
@@ -162,7 +162,7 @@ class JobSupervisor:
                 self._pass_on_from(descriptor)
 
     def _pass_on_the_rest(self, most: int) -> None:
-        """Forward what is left in the pipes once nobody can write more; what exceeds the limit is dropped."""
+        """Forward the rest of the output once no process can write more; output over the limit is dropped."""
         for descriptor in list(self._printed):
             while self._seen <= most and self._pass_on_from(descriptor):
                 pass

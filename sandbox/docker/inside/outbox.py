@@ -11,7 +11,7 @@ from collections import deque
 
 from sandbox import worker
 
-_ENOUGH = 256 << 10  # bytes held back before the job's own pipes are no longer read
+_ENOUGH = 256 << 10  # with this many bytes queued, the job's own pipes are no longer read
 _READ = 1 << 16
 
 
@@ -59,7 +59,7 @@ class Outbox:
                 self._parts.appendleft(part[written:])
 
     def drain(self, orders: int, seconds: float) -> None:
-        """Write everything that is queued. Orders that arrive meanwhile are too late and are dropped.
+        """Write everything that is queued. Orders that arrive in the meantime are too late and are dropped.
 
         Raises:
             EOFError: The engine is gone (`orders` has ended), or did not read everything within `seconds`.

@@ -14,7 +14,7 @@ NAMESPACE = frozenset({"namespace"})
 # and /proc.
 FILTERED = frozenset({"namespace", "docker"})
 MB = 1 << 20
-# Small limits, so that an attempt to exhaust them is soon over. Node alone needs a dozen threads.
+# Small limits, so that an attempt to exhaust them ends soon. Node alone needs a dozen threads.
 LIMITS = Limits(
     wall_s=10,
     cpu_s=5,
@@ -32,7 +32,7 @@ WORKED = "escape-worked"
 # The same for forged answers. It only counts in other fields of the outcome than the streams, to which a job may write
 # anything.
 FORGED = "answer-forged"
-# Printed by code that holds a resource and waits, so that the host can be checked meanwhile.
+# Printed by code that holds a resource and waits, so that the host can be checked at the same time.
 HOLDING = "holding-it-now"
 
 # Printed last by an attempt in Bash or Node, where no exception distinguishes a refusal from a bug in the attempt.
@@ -64,7 +64,7 @@ def reach(number, *arguments):
     except OSError as problem:
         if problem.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EAFNOSUPPORT, errno.EOPNOTSUPP):
             raise
-        worked(f"the kernel took it up: {problem}")
+        worked(f"the kernel processed the call: {problem}")
     else:
         worked()
 
@@ -153,5 +153,5 @@ class Attempt:
         return f"{self.family}: {self.attempt}"
 
     def applies(self, backend: str, machine: str) -> bool:
-        """Whether the attempt can be made on this backend and architecture."""
+        """Return whether the attempt can be made on this backend and architecture."""
         return (not self.only or backend in self.only) and self.machine in ("", machine)

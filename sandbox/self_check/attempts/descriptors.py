@@ -22,7 +22,7 @@ for path in ('/run/docker.sock', '\\0knackbox', '/tmp/x'):
 refused(channel.listen)
 refused(lambda: os.open('/proc/self/fd/3', os.O_RDWR))
 refused(lambda: call(438, os.pidfd_open(1), 1, 0))
-""", "it is connected to process 1, and stays so", False),
+""", "it is connected to process 1 and cannot be connected to anything else", False),
     ("use a folder it inherited to leave the root", """
 import stat
 for n in range(256):
@@ -60,7 +60,7 @@ for path in glob.glob('/proc/[0-9]*/fd/*'):
     except OSError: continue
     if target in own: worked(path)
 """, "process 1 may not be inspected, and the engine is in no pid namespace the box sees", False),
-    ("keep its streams open past its end", """
+    ("keep its streams open after its end", """
 if os.fork() == 0:
     os.setsid(); time.sleep(30)
     print('@MARK@', flush=True)
@@ -72,10 +72,10 @@ for _ in range(3000):
     except OSError: time.sleep(0.001)  # too many descriptors in flight
 os._exit(0)
 """, "process 1 leaves no room for descriptors in what it reads, and the kernel closes them", False),
-    ("get a descriptor of a program it starts",
+    ("find the worker's descriptors in a program that it starts",
      "out = subprocess.run(['/bin/sh', '-c', 'ls -l /proc/self/fd'], capture_output=True, close_fds=False).stdout\n"
      "if b'socket' in out or b'anon_inode' in out: worked(out)",
-     "what the worker itself holds is closed on exec", False),
+     "the worker's own descriptors are closed on exec", False),
 )  # fmt: skip
 
 ATTEMPTS = tuple(
@@ -86,7 +86,7 @@ ATTEMPTS = tuple(
         code,
         why,
         harmless=looks,
-        # A container's engine may give the worker a socket. Then it only matters what the socket is connected to.
+        # A container's engine may give the worker a socket. In that case only attempts to use the socket apply.
         only=frozenset() if looks else FILTERED,
     )
     for attempt, code, why, looks in _ROWS

@@ -6,7 +6,7 @@ from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import LIMITS, NAMESPACE, Attempt, AttemptFamily
 
 _ABSENT = "the box's /dev holds null, zero, full, random, urandom, tty and its own pseudo-terminals, and nothing else"
-_NO_NODES = "making a device needs CAP_MKNOD over the machine, and the box's file systems are mounted nodev"
+_NO_NODES = "creating a device needs CAP_MKNOD on the host, and the box's file systems are mounted nodev"
 
 _ROWS = (
     ("make the machine's memory as a character device",
@@ -28,7 +28,7 @@ for folder, _, names in os.walk('/dev'):
     for name in names:
         if stat.S_ISBLK(os.lstat(os.path.join(folder, name)).st_mode): worked(name)
 """, _ABSENT),
-    ("open what makes more surface", """
+    ("open devices that enlarge the attack surface", """
 for name in ('fuse', 'kvm', 'net/tun', 'loop-control', 'mapper/control', 'vhost-net', 'vhost-vsock', 'uinput',
              'userfaultfd', 'cuse', 'snapshot', 'autofs', 'dma_heap/system', 'udmabuf', 'rfkill', 'btrfs-control'):
     refused(lambda: os.open('/dev/' + name, os.O_RDWR))
@@ -58,8 +58,8 @@ worked()
 """, "RNDADDTOENTCNT needs CAP_SYS_ADMIN"),
     ("reseed the machine's generator", "fcntl.ioctl(os.open('/dev/random', os.O_RDONLY), 0x5207)\nworked()",
      "RNDRESEEDCRNG needs CAP_SYS_ADMIN"),
-    ("change the mode of /dev/null", "os.chmod('/dev/null', 0)\nif not os.stat('/dev/null').st_mode & 0o777: worked()", "the node is root's and read-only"),
-    ("put a file in the place of /dev/null", "os.unlink('/dev/null')\nworked()", "/dev is read-only"),
+    ("change the mode of /dev/null", "os.chmod('/dev/null', 0)\nif not os.stat('/dev/null').st_mode & 0o777: worked()", "the node belongs to root and is read-only"),
+    ("replace /dev/null with a file", "os.unlink('/dev/null')\nworked()", "/dev is read-only"),
     ("add a device to /dev", "os.close(os.open('/dev/x', os.O_CREAT | os.O_WRONLY))\nworked()", "/dev is read-only"),
 )  # fmt: skip
 

@@ -4,7 +4,7 @@ from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import Attempt, AttemptFamily
 
 _MADE = "the environment is created from scratch for the job"
-_ETC = "the box's /etc is made for it, and knows root and the box's user"
+_ETC = "the box has its own /etc, which contains only root and the box's user"
 
 _ROWS = (
     ("read its own environment", "print(dict(os.environ))\nif '@VARIABLE@' in os.environ: worked()", _MADE),
@@ -59,7 +59,7 @@ try:
     os.makedirs(os.path.expanduser('~/.local/lib/python3/site-packages'), exist_ok=True)
     open(os.path.expanduser('~/.local/lib/python3/site-packages/usercustomize.py'), 'w').write('print(1)')
 except OSError: pass
-""", "its folder and its home end with the box"),
+""", "its folder and its home are removed with the box"),
 )  # fmt: skip
 
 ATTEMPTS = tuple(

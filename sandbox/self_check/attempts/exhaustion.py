@@ -5,7 +5,7 @@ from sandbox.self_check.attempts.attempt import LIMITS, MB, Attempt, AttemptFami
 
 PYTHON, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
 _WHOLE = "the CPU time of the whole tree is counted, including ended processes"
-_CLOCK = "the wall clock is kept outside the job"
+_CLOCK = "the wall-clock limit is enforced outside the job"
 _DISK = "the box can only write to one tmpfs, whose size and inodes are limited"
 _OUTPUT = "output is counted as it arrives, and the job ends when it exceeds its limit"
 _PROCESSES = "RLIMIT_NPROC counts in the box's own user namespace"
@@ -18,15 +18,15 @@ _PRINT = Limits(wall_s=10, cpu_s=8, memory_bytes=128 * MB, output_bytes=1 * MB)
 _FILE = Limits(wall_s=10, memory_bytes=128 * MB, file_size_bytes=1 * MB)
 
 _CPU_WAYS = (
-    ("work without end", PYTHON, "while True: pass", _WHOLE),
-    ("work in Bash without end", BASH, "while :; do :; done", _WHOLE),
-    ("work in Node without end", NODE, "for (;;) {}", _WHOLE),
-    ("work in many processes", PYTHON, "os.fork(); os.fork()\nwhile True: pass", _WHOLE),
-    ("work in many threads of many processes", PYTHON, """
+    ("use CPU time without end", PYTHON, "while True: pass", _WHOLE),
+    ("use CPU time in Bash without end", BASH, "while :; do :; done", _WHOLE),
+    ("use CPU time in Node without end", NODE, "for (;;) {}", _WHOLE),
+    ("use CPU time in many processes", PYTHON, "os.fork(); os.fork()\nwhile True: pass", _WHOLE),
+    ("use CPU time in many threads of many processes", PYTHON, """
 os.fork(); os.fork()
 for _ in range(3): threading.Thread(target=lambda: [pow(3, 10**6, 10**400 + n) for n in range(10**6)]).start()
 """, _WHOLE),
-    ("work in short processes, one after the other", PYTHON, """
+    ("use CPU time in short processes, one after the other", PYTHON, """
 while True:
     if os.fork() == 0:
         end = time.process_time() + 0.1
@@ -34,7 +34,7 @@ while True:
         os._exit(0)
     os.wait()
 """, _WHOLE),
-    ("work in processes that nobody waits for", PYTHON, """
+    ("use CPU time in processes that nobody waits for", PYTHON, """
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 while True:
     if os.fork() == 0:
@@ -44,7 +44,7 @@ while True:
     try: os.wait()
     except ChildProcessError: pass
 """, _WHOLE),
-    ("work in daemons, one after the other", PYTHON, """
+    ("use CPU time in daemons, one after the other", PYTHON, """
 def work():
     while True:
         if os.fork(): os._exit(0)
@@ -54,23 +54,23 @@ def work():
 if os.fork() == 0: work()
 time.sleep(20)
 """, _WHOLE),
-    ("catch the signal that says time is over", PYTHON,
+    ("ignore the signal of the CPU limit", PYTHON,
      "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass", _WHOLE),
-    ("have a regular expression never come back", PYTHON, "import re\nre.match(r'(a+)+$', 'a' * 60 + 'b')", _WHOLE),
-    ("have the kernel work", PYTHON, "f = os.open('/dev/zero', os.O_RDONLY)\nb = bytearray(32 << 20)\n"
+    ("run a regular expression that never returns", PYTHON, "import re\nre.match(r'(a+)+$', 'a' * 60 + 'b')", _WHOLE),
+    ("use CPU time in the kernel", PYTHON, "f = os.open('/dev/zero', os.O_RDONLY)\nb = bytearray(32 << 20)\n"
      "while True: os.readv(f, [b])", _WHOLE),
 )  # fmt: skip
 
 _WALL_WAYS = (
     ("sleep", PYTHON, "time.sleep(60)"),
-    ("sleep deaf to all but SIGKILL", PYTHON,
+    ("sleep and ignore every signal but SIGKILL", PYTHON,
      "for n in (1, 2, 3, 15): signal.signal(n, signal.SIG_IGN)\ntime.sleep(60)"),
     ("wait for input that never comes", PYTHON, "a, b = os.pipe()\nos.read(a, 1)"),
-    ("wait for itself", PYTHON, "lock = threading.Lock(); lock.acquire(); lock.acquire()"),
-    ("open a pipe nobody writes", PYTHON, "os.mkfifo('p'); open('p').read()"),
+    ("deadlock with itself", PYTHON, "lock = threading.Lock(); lock.acquire(); lock.acquire()"),
+    ("open a pipe that has no writer", PYTHON, "os.mkfifo('p'); open('p').read()"),
     ("never end its threads", PYTHON, "threading.Thread(target=threading.Event().wait).start()"),
     ("never leave its exit handlers", PYTHON, "import atexit\natexit.register(time.sleep, 60)"),
-    ("never let its value be written", PYTHON, "class Slow(dict):\n    def __repr__(self): time.sleep(60)\n"
+    ("return a value whose conversion to JSON never ends", PYTHON, "class Slow(dict):\n    def __repr__(self): time.sleep(60)\n"
      "    def items(self): time.sleep(60)\nSlow(a=object())"),
     ("trap every signal in Bash", BASH, "trap '' TERM INT HUP QUIT; sleep 60; sleep 60"),
     ("never leave Node's loop", NODE, "setInterval(() => {}, 1000)"),
@@ -80,16 +80,16 @@ _DISK_WAYS = (
     ("fill its folder", PYTHON, "open('f', 'wb').write(b'x' * (40 << 20))", (End.DISK,)),
     ("fill /tmp with files", PYTHON, "for n in range(100): open(f'/tmp/{n}', 'wb').write(b'x' * (1 << 20))", (End.DISK,)),
     ("fill shared memory", NODE, "fs.writeFileSync('/dev/shm/f', Buffer.alloc(40e6))", (End.DISK,)),
-    ("fill it from Bash", BASH, "head -c 40M /dev/zero > /tmp/f", (End.DISK,)),
+    ("fill the disk from Bash", BASH, "head -c 40M /dev/zero > /tmp/f", (End.DISK,)),
     ("use up the inodes", PYTHON, "for n in range(200000): os.close(os.open(str(n), os.O_CREAT))", (End.DISK, End.CPU)),
-    ("fill it by a sparse file that is written later",
+    ("fill the disk with a sparse file that is written later",
      PYTHON, "f = open('f', 'wb'); f.truncate(60 << 20)\nfor n in range(60): f.seek(n << 20); f.write(b'x' * (1 << 20))",
      (End.DISK,)),
-    ("reserve it", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 60 << 20)", (End.DISK,)),
-    ("fill it with files that have no name",
+    ("reserve the disk", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 60 << 20)", (End.DISK,)),
+    ("fill the disk with files that have no name",
      PYTHON, "x = []\nwhile True: x.append(os.open('/tmp', os.O_TMPFILE | os.O_RDWR)); os.write(x[-1], bytes(4 << 20))",
      (End.DISK, End.FILES)),
-    ("fill it with files that are deleted and held",
+    ("fill the disk with deleted files that stay open",
      PYTHON, "x = []\nwhile True:\n    x.append(open('f', 'wb')); x[-1].write(bytes(4 << 20)); x[-1].flush(); os.unlink('f')",
      (End.DISK, End.FILES)),
 )  # fmt: skip
@@ -111,7 +111,7 @@ _PROCESS_WAYS = (
     ("start programs without end", PYTHON, "p = [subprocess.Popen(['sleep', '20']) for _ in range(200)]"),
     ("start threads without end", PYTHON,
      "while True: threading.Thread(target=threading.Event().wait, daemon=True).start()"),
-    ("clone without end, past the library", PYTHON, "while call(56, 17, 0, 0, 0, 0): pass\ntime.sleep(20)"),
+    ("clone without end, without the C library", PYTHON, "while call(56, 17, 0, 0, 0, 0): pass\ntime.sleep(20)"),
     ("leave a zombie for every child", PYTHON, "while True:\n    if os.fork() == 0: os._exit(0)"),
 )  # fmt: skip
 
@@ -126,11 +126,11 @@ _FILE_WAYS = (
 
 _SIZE_WAYS = (
     ("write a file past its limit", PYTHON, "open('f', 'wb').write(b'x' * (20 << 20))"),
-    ("write it in Bash", BASH, "head -c 20M /dev/zero > f"),
-    ("make it long at once", PYTHON, "open('f', 'wb').truncate(1 << 40)"),
-    ("reserve it past its limit", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 4 << 20)"),
-    ("write past it by offset", PYTHON, "f = os.open('f', os.O_CREAT | os.O_RDWR); os.pwrite(f, b'x', 1 << 40)"),
-    ("write it with the signal ignored", PYTHON,
+    ("write a file past its limit in Bash", BASH, "head -c 20M /dev/zero > f"),
+    ("extend a file past its limit", PYTHON, "open('f', 'wb').truncate(1 << 40)"),
+    ("reserve a file past its limit", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 4 << 20)"),
+    ("write past the limit by offset", PYTHON, "f = os.open('f', os.O_CREAT | os.O_RDWR); os.pwrite(f, b'x', 1 << 40)"),
+    ("write a file past its limit with the signal ignored", PYTHON,
      "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nopen('f', 'wb').write(b'x' * (20 << 20))"),
 )  # fmt: skip
 

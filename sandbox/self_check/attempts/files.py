@@ -4,15 +4,15 @@ from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, AttemptFamily
 
 _NOT_THERE = "the host's folders are not in the box's root, under any name"
-_READ_ONLY = "the root and everything shown in it are mounted read-only, and Landlock refuses writing once more"
+_READ_ONLY = "the root and everything in it are mounted read-only, and Landlock also refuses writes"
 _OTHER_MOUNT = "a hard link cannot cross mounts"
 
 _PUBLIC = "read a file of the host that anybody may read"
 
 _LOOKS = (
     (_PUBLIC, "print(open('@CANARY@').read())", _NOT_THERE),
-    ("read it through a symbolic link", "os.symlink('@CANARY@', 'l')\nprint(open('l').read())", _NOT_THERE),
-    ("read it through a chain of links and ..", """
+    ("read a file of the host through a symbolic link", "os.symlink('@CANARY@', 'l')\nprint(open('l').read())", _NOT_THERE),
+    ("read a file of the host through a chain of links and ..", """
 os.symlink('/proc/self/cwd/../..', 'a'); os.symlink('a/../../..', 'b')
 print(open('b@CANARY@').read())
 """, _NOT_THERE),
@@ -21,12 +21,12 @@ print(open('b@CANARY@').read())
 os.makedirs('d/' * 60); os.chdir('d/' * 60)
 print(open('../' * 200 + '@CANARY@'[1:]).read())
 """, _NOT_THERE),
-    ("climb with a held folder while others are renamed", """
+    ("climb with an open folder while others are renamed", """
 os.makedirs('a/b/c'); held = os.open('a/b/c', os.O_RDONLY)
 os.rename('a/b', 'moved'); os.rmdir('a')
 print(open(os.open('../../../..' + '@CANARY@', os.O_RDONLY, dir_fd=held)).read())
 """, _NOT_THERE),
-    ("climb with openat2 that may cross everything", """
+    ("climb with openat2 without restrictions", """
 how = struct.pack('3Q', 0, 0, 0)
 found = call(437, os.open('/', os.O_RDONLY), b'..@CANARY@', how, 24)
 print(os.read(found, 100))
@@ -42,7 +42,7 @@ for path in ('/home', '/root', '/var/spool', '/var/log', '/srv', '/mnt', '/media
         if '@MARK@' in name: worked(name)
 """, _NOT_THERE),
     ("find the stage on the host", "os.listdir('@ROOT@')\nworked()", _NOT_THERE),
-    ("read the host's passwords", "open('/etc/shadow').read()\nworked()", "the box's /etc is made for it"),
+    ("read the host's passwords", "open('/etc/shadow').read()\nworked()", "the box has its own /etc"),
     ("find a key, a token or a history", """
 for name in ('.ssh', '.aws', '.config', '.docker/config.json', '.kube/config', '.netrc', '.bash_history', '.gnupg'):
     for home in ('/root', '/home/*', os.path.expanduser('~')):
@@ -74,7 +74,7 @@ refused(lambda: os.open(m, os.O_RDWR))
 f = os.open('/etc/passwd', os.O_RDONLY)
 refused(lambda: os.open(f'/proc/self/fd/{f}', os.O_RDWR))
 """, _READ_ONLY),
-    ("write through a descriptor opened for its path alone", """
+    ("write through a descriptor opened with O_PATH", """
 f = os.open('/etc/passwd', os.O_PATH)
 refused(lambda: os.open(f'/proc/self/fd/{f}', os.O_WRONLY))
 """, _READ_ONLY),
@@ -83,7 +83,7 @@ f = os.open('/etc/passwd', os.O_RDONLY)
 mmap.mmap(f, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
 worked()
 """, "a shared writable map needs a descriptor open for writing"),
-    ("link a system file to where it may write", "os.link('/etc/passwd', 'p')\nworked()", _OTHER_MOUNT),
+    ("link a system file to a writable folder", "os.link('/etc/passwd', 'p')\nworked()", _OTHER_MOUNT),
     ("link a system program to shared memory", "os.link(os.path.realpath(sys.executable), '/dev/shm/p')\nworked()",
      _OTHER_MOUNT),
     ("link an unnamed file into a read-only place", """
@@ -107,12 +107,12 @@ worked()
     ("find a writable place where setuid and setgid bits take effect", """
 for path in ('/tmp', '/work', '/dev/shm', '/proc'):
     if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)
-""", "every place the box may write is nosuid"),
+""", "every place that the box may write to is nosuid"),
     ("find a writable place where device nodes work", """
 for path in ('/tmp', '/work', '/dev/shm'):
     if not os.statvfs(path).f_flag & 4: worked(path)
-""", "every place the box may write is nodev"),
-    ("have the kernel's files copied out by splice", """
+""", "every place that the box may write to is nodev"),
+    ("copy a file to a read-only place with splice", """
 f = os.open('/proc/self/exe', os.O_RDONLY); a, b = os.pipe()
 os.splice(f, b, 4096)
 refused(lambda: os.splice(a, os.open('/usr/planted-@MARK@', os.O_WRONLY | os.O_CREAT), 4096)) or worked()
@@ -192,13 +192,13 @@ ATTEMPTS = (
         "write into pages of a file it may only read",
         Language.PYTHON,
         _DIRTY_PIPE,
-        "kernels since 5.16.11 clear the flag of a spliced page; older ones are not to be used",
+        "kernels since 5.16.11 clear the flag of a spliced page; older ones must not be used",
     ),
     Attempt(
         AttemptFamily.FILES,
         "race a folder against a link to /etc",
         Language.PYTHON,
         _RACE,
-        "whichever name wins, what it leads to is read-only or the box's own",
+        "whichever name wins the race, its target is read-only or the box's own",
     ),
 )

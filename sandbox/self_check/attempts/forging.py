@@ -7,7 +7,7 @@ from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Attem
 
 _KNOWN = "only known fields of known types are taken from a worker's answer"
 _KERNEL = "usage is read from the kernel, never from the job"
-_APART = "a value travels on a descriptor of its own; the streams are only bytes"
+_APART = "a value is sent on a separate descriptor; the streams contain only bytes"
 
 # `send` writes a frame to the descriptor for the answer, and exits.
 _SEND = """
@@ -24,40 +24,40 @@ F = 'answer' + '-forged'
 """
 
 _ANSWERS = (
-    ("say that the box itself failed", "send({'end': 'ok', 'kind': 'failed', 'started': False, 'why': F})", _KNOWN),
-    ("say so in another word", "send({'end': 'ok', 'failed': F})", _KNOWN),
-    ("end in a word nobody knows", "send({'end': F})", _KNOWN),
+    ("report that the box itself failed", "send({'end': 'ok', 'kind': 'failed', 'started': False, 'why': F})", _KNOWN),
+    ("report that the box itself failed, in another field", "send({'end': 'ok', 'failed': F})", _KNOWN),
+    ("report an unknown end", "send({'end': F})", _KNOWN),
     ("answer with a list", "send([F])", _KNOWN),
-    ("answer with nothing", "send('')", _KNOWN),
-    ("answer with what is no JSON", "send('not json ' + F)", _KNOWN),
-    ("answer with bytes that are no text", "send(None, raw=struct.pack('!IQ', 4, 0) + b'\\xff\\xfe\\xfd\\xfc')", _KNOWN),
-    ("give an error that is text", "send({'end': 'error', 'error': F})", _KNOWN),
-    ("give an error of other types", "send({'end': 'error', 'error': {'type': 1, 'message': None, 'traceback': []}})",
+    ("answer with an empty string", "send('')", _KNOWN),
+    ("answer with text that is not JSON", "send('not json ' + F)", _KNOWN),
+    ("answer with bytes that are not text", "send(None, raw=struct.pack('!IQ', 4, 0) + b'\\xff\\xfe\\xfd\\xfc')", _KNOWN),
+    ("report an error that is a string", "send({'end': 'error', 'error': F})", _KNOWN),
+    ("report an error with fields of other types", "send({'end': 'error', 'error': {'type': 1, 'message': None, 'traceback': []}})",
      _KNOWN),
-    ("give an error with broken text", "send('{\"end\": \"error\", \"error\": {\"message\": \"\\\\ud800\"}}')", _KNOWN),
-    ("give an error of many megabytes", "send({'end': 'error', 'error': {'type': 'E', 'message': 'm' * (3 << 20)}})",
+    ("report an error with an unpaired surrogate", "send('{\"end\": \"error\", \"error\": {\"message\": \"\\\\ud800\"}}')", _KNOWN),
+    ("report an error of several megabytes", "send({'end': 'error', 'error': {'type': 'E', 'message': 'm' * (3 << 20)}})",
      _KNOWN),
-    ("give an exit code beyond all codes", "send({'end': 'ok', 'exit_code': 10**30, 'signal': {}})", _KNOWN),
-    ("give a negative exit code", "send({'end': 'ok', 'exit_code': -9})", _KNOWN),
-    ("give a signal", "send({'end': 'ok', 'exit_code': 0, 'signal': 900})", _KNOWN),
-    ("give its own usage", "send({'end': 'ok', 'usage': {'cpu_s': -1, 'peak_memory_bytes': -1, 'limits_hit': [F]}})",
+    ("report an impossible exit code", "send({'end': 'ok', 'exit_code': 10**30, 'signal': {}})", _KNOWN),
+    ("report a negative exit code", "send({'end': 'ok', 'exit_code': -9})", _KNOWN),
+    ("report a signal", "send({'end': 'ok', 'exit_code': 0, 'signal': 900})", _KNOWN),
+    ("report its own usage", "send({'end': 'ok', 'usage': {'cpu_s': -1, 'peak_memory_bytes': -1, 'limits_hit': [F]}})",
      _KERNEL),
-    ("bring files nobody asked for", "send({'end': 'ok', 'files': [[F, 5]]}, b'hello')", _KNOWN),
-    ("bring files by a number", "send({'end': 'ok', 'files': 7})", _KNOWN),
-    ("end by the clock without its having run out", "send({'end': 'timeout'})", _KNOWN),
-    ("end as if it had been killed", "send({'end': 'killed'})", _KNOWN),
-    ("end as if by policy", "send({'end': 'policy'})", _KNOWN),
-    ("nest a value a hundred thousand deep", "send('{\"end\": \"ok\", \"value\": ' + '[' * 10**5 + ']' * 10**5 + '}')",
+    ("return files that nobody requested", "send({'end': 'ok', 'files': [[F, 5]]}, b'hello')", _KNOWN),
+    ("return a number instead of files", "send({'end': 'ok', 'files': 7})", _KNOWN),
+    ("report a timeout before the time is over", "send({'end': 'timeout'})", _KNOWN),
+    ("report that it was killed", "send({'end': 'killed'})", _KNOWN),
+    ("report a violation of the policy", "send({'end': 'policy'})", _KNOWN),
+    ("return a value nested a hundred thousand levels deep", "send('{\"end\": \"ok\", \"value\": ' + '[' * 10**5 + ']' * 10**5 + '}')",
      _KNOWN),
-    ("nest a value deep enough for readers to fail", "send('{\"end\": \"ok\", \"value\": ' + '[' * 900 + ']' * 900 + '}')",
+    ("return a value nested deeply enough to make JSON readers fail", "send('{\"end\": \"ok\", \"value\": ' + '[' * 900 + ']' * 900 + '}')",
      _KNOWN),
-    ("give a number of a million digits", "send('{\"end\": \"ok\", \"value\": ' + '9' * 10**6 + '}')", _KNOWN),
+    ("return a number of a million digits", "send('{\"end\": \"ok\", \"value\": ' + '9' * 10**6 + '}')", _KNOWN),
     ("announce more than it sends", "send(None, raw=struct.pack('!IQ', 1 << 31, 1 << 62) + b'{}')", _KNOWN),
     ("send half a head", "send(None, raw=b'\\0\\0')", _KNOWN),
     ("send a second answer behind the first", "send(None, raw=frame({'end': 'ok', 'value': 1}) + "
      "frame({'end': 'ok', 'value': F}))", "one answer is read, and the rest is dropped"),
     ("send more than is read", "send(None, raw=struct.pack('!IQ', 1 << 30, 0) + b'x' * (20 << 20))",
-     "what is read of an answer is bounded"),
+     "the size of an answer is limited"),
 )  # fmt: skip
 
 _PRINTED = """
@@ -144,17 +144,17 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "have another program answer",
+        "make another program answer",
         Language.PYTHON,
         _SEND + _HANDED_ON,
         "Linux identifies the sender of a message, and only the worker's messages are accepted",
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "keep process 1 from its clock with a flood of answers",
+        "keep process 1 from enforcing the time limit with a flood of answers",
         Language.PYTHON,
         _FLOOD,
-        "process 1 looks at the limits by the clock, whatever else happens",
+        "process 1 checks the limits on a schedule, even during a flood",
         ends=(End.CPU,),
         limits=replace(_CLOCK, wall_s=8, cpu_s=1, processes=16),
     ),
@@ -168,7 +168,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "fail with an exception that fails to be shown",
+        "fail with an exception that cannot be shown",
         Language.PYTHON,
         _SEND + _HANDLER,
         "an exception that cannot be shown is reported as such",
@@ -176,10 +176,10 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "answer nothing and keep the descriptor open",
+        "send no answer and keep the descriptor open",
         Language.PYTHON,
         "time.sleep(20)",
-        "process 1 keeps the clock",
+        "process 1 enforces the time limit",
         ends=(End.TIMEOUT,),
         limits=_CLOCK,
     ),
@@ -188,13 +188,13 @@ ATTEMPTS = (
         "close every descriptor and stay",
         Language.PYTHON,
         "os.closerange(0, 256)\ntime.sleep(20)",
-        "process 1 keeps the clock",
+        "process 1 enforces the time limit",
         ends=(End.TIMEOUT, End.ERROR),
         limits=_CLOCK,
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "leave with success before the job is done",
+        "exit with success before the job is done",
         Language.PYTHON,
         "os._exit(0)",
         "without an answer there is no value",

@@ -13,23 +13,23 @@ fields = dict(line.split(":\\t") for line in open("/proc/self/status").read().sp
 
 _ROWS = (
     ("become root", "refused(lambda: os.setuid(0))", _NO_SETUID),
-    ("become root for files alone", "libc.setfsuid(0)\nif libc.setfsuid(-1) == 0: worked()", _NO_SETUID),
+    ("become root for file access only", "libc.setfsuid(0)\nif libc.setfsuid(-1) == 0: worked()", _NO_SETUID),
     ("become a user of the host", "refused(lambda: os.setresuid(65534, 65534, 65534))", _NO_SETUID),
     ("join root's group", "refused(lambda: os.setgid(0))", _NO_SETUID),
     ("join more groups", "refused(lambda: os.setgroups([0, 4, 6, 27]))", _NO_SETUID),
-    ("be root to begin with", "if 0 in (*os.getresuid(), *os.getresgid()): worked()", "the box's user is an ordinary one"),
-    ("have a capability to begin with", _CAPS + "del fields['CapBnd']\nif any(int(v, 16) for v in fields.values()): "
+    ("be root from the start", "if 0 in (*os.getresuid(), *os.getresgid()): worked()", "the box's user is not root"),
+    ("have a capability from the start", _CAPS + "del fields['CapBnd']\nif any(int(v, 16) for v in fields.values()): "
      "worked(fields)", "all sets are emptied before the job arrives"),
-    (_BOUNDING, _CAPS + "if int(fields['CapBnd'], 16): worked(fields)", "the bounding set is emptied, too"),
+    (_BOUNDING, _CAPS + "if int(fields['CapBnd'], 16): worked(fields)", "the bounding set is empty, too"),
     ("give itself all capabilities", "head = (ctypes.c_uint32 * 2)(0x20080522, 0)\n"
      "call(126, head, (ctypes.c_uint32 * 6)(*[0xffffffff] * 6))\nworked()", _BOUNDED),
     ("raise an ambient capability", "call(157, 47, 2, 21, 0, 0)\nworked()", _BOUNDED),
     ("loosen the secure bits", "call(157, 28, 0, 0, 0)\nworked()", "PR_SET_SECUREBITS needs CAP_SETPCAP"),
-    ("take no_new_privs back", "call(157, 38, 0, 0, 0, 0)\nworked()", "it can only ever be set"),
-    ("be without no_new_privs", "if libc.prctl(39, 0, 0, 0, 0) != 1: worked()", _NO_NEW_PRIVS),
-    ("be without a filter", "if 'Seccomp:\\t2' not in open('/proc/self/status').read(): worked()",
-     "the filter is on before the job arrives"),
-    ("gain by a set-uid program of the system", """
+    ("clear no_new_privs", "call(157, 38, 0, 0, 0, 0)\nworked()", "it can be set but not cleared"),
+    ("run without no_new_privs", "if libc.prctl(39, 0, 0, 0, 0) != 1: worked()", _NO_NEW_PRIVS),
+    ("run without a filter", "if 'Seccomp:\\t2' not in open('/proc/self/status').read(): worked()",
+     "the filter is installed before the job arrives"),
+    ("gain rights with a set-uid program of the system", """
 nothing = dict.fromkeys(('stdin', 'stdout', 'stderr'), subprocess.DEVNULL)
 for path in glob.glob('/usr/bin/*') + glob.glob('/bin/*'):
     if os.path.isfile(path) and os.stat(path).st_mode & 0o6000 and os.access(path, os.X_OK):
@@ -42,7 +42,7 @@ if os.path.exists('/usr/bin/su'):
     done = subprocess.run(['/usr/bin/su', '-c', 'id -u'], capture_output=True, stdin=subprocess.DEVNULL)
     if done.stdout.strip() == b'0': worked()
 """, _NO_NEW_PRIVS),
-    ("gain by a set-uid copy of its own", """
+    ("gain rights with a set-uid copy of its own", """
 import shutil
 shutil.copy(shutil.which('id'), '/tmp/id')
 try:
@@ -51,7 +51,7 @@ except PermissionError:
     pass
 if subprocess.run(['/tmp/id', '-u'], capture_output=True).stdout.strip() == b'0': worked()
 """, _NO_NEW_PRIVS),
-    ("gain by a file with capabilities", """
+    ("gain rights with a file that has capabilities", """
 open('/tmp/x', 'w').close()
 os.setxattr('/tmp/x', 'security.capability', struct.pack('<5I', 0x02000001, 0xffffffff, 0, 0xffffffff, 0))
 worked()
@@ -67,7 +67,7 @@ for kind in (resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE, resource.RLIMIT_DATA
     except (ValueError, OSError):
         pass
 """, "raising a hard limit needs CAP_SYS_RESOURCE"),
-    ("run before everybody else", "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))\nworked()",
+    ("get real-time priority", "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))\nworked()",
      "real-time scheduling needs CAP_SYS_NICE"),
     ("raise its priority", "os.setpriority(os.PRIO_PROCESS, 0, -10)\nworked()", "it needs CAP_SYS_NICE"),
     ("be spared by the OOM killer", "os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'-900')\nworked()",

@@ -4,8 +4,8 @@ from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, MB, Attempt, AttemptFamily
 
 PYTHON, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
-_TREE = "the memory of all processes of the box is counted together, however it is held"
-_BOUNDED = "what the kernel holds for a box is bounded by its limits"
+_TREE = "the memory of all processes of the box is counted together"
+_BOUNDED = "the memory that the kernel holds for a box is limited"
 
 _SMALL = Limits(wall_s=10, cpu_s=8, memory_bytes=64 * MB, processes=32, open_files=64, disk_bytes=16 * MB)
 _NODE_SMALL = Limits(wall_s=20, cpu_s=15, memory_bytes=128 * MB)
@@ -44,13 +44,13 @@ x = []
 while True:
     m = mmap.mmap(-1, 8 << 20); m.write(b'x' * (8 << 20)); x.append(m); time.sleep(0.01)
 """, _MEMORY_ENDS),
-    ("spread it over processes", """
+    ("hold memory in many processes", """
 for _ in range(8):
     if os.fork() == 0:
         x = b'x' * (40 << 20); time.sleep(20)
 time.sleep(20)
 """, _MEMORY_ENDS),
-    ("spread it over processes that share pages with their children", """
+    ("hold memory in processes that share pages with their children", """
 for _ in range(6):
     if os.fork() == 0:
         x = b'x' * (40 << 20)
@@ -58,14 +58,14 @@ for _ in range(6):
         time.sleep(20)
 time.sleep(20)
 """, _MEMORY_ENDS),
-    ("spread it over processes that may not be looked at", """
+    ("hold memory in processes that are not dumpable", """
 libc.prctl(4, 0)
 for _ in range(8):
     if os.fork() == 0:
         x = b'x' * (40 << 20); time.sleep(20)
 time.sleep(20)
 """, _MEMORY_ENDS),
-    ("spread it over daemons", """
+    ("hold memory in daemons", """
 for _ in range(8):
     if os.fork() == 0:
         os.setsid()
@@ -73,13 +73,13 @@ for _ in range(8):
         x = b'x' * (40 << 20); time.sleep(20)
 time.sleep(20)
 """, _MEMORY_ENDS),
-    ("compress zeros and unfold them", "import zlib\nx = zlib.decompress(zlib.compress(bytes(1 << 20)) * 1)\n"
+    ("decompress a large block of zeros", "import zlib\nx = zlib.decompress(zlib.compress(bytes(1 << 20)) * 1)\n"
      "d = zlib.decompressobj(); c = zlib.compress(bytes(48 << 20))\ny = [zlib.decompress(c) for _ in range(9)]",
      _MEMORY_ENDS),
 )  # fmt: skip
 
 _HIDDEN = (
-    ("hold shared memory with its pages out of sight", """
+    ("hold shared memory whose pages are in no page table", """
 x = []
 for _ in range(40):
     m = mmap.mmap(-1, 8 << 20)
@@ -90,7 +90,7 @@ for _ in range(40):
     stash(sum(m[at] == 120 for at in range(0, 8 << 20, 4096)) * 4096)
     m.madvise(mmap.MADV_DONTNEED)
 """, _TREE),
-    ("hold it in a child that never touched it", """
+    ("hold shared memory in a child that never touched it", """
 for _ in range(14):
     m = mmap.mmap(-1, 24 << 20)
     for at in range(0, 24 << 20, 1 << 20):
@@ -98,7 +98,7 @@ for _ in range(14):
     if os.fork() == 0: time.sleep(20)
     m.close(); stash(24 << 20)
 """, _TREE),
-    ("hold it in a map of /dev/zero", """
+    ("hold memory in a mapping of /dev/zero", """
 f = os.open('/dev/zero', os.O_RDWR); x = []
 for _ in range(40):
     m = mmap.mmap(f, 8 << 20)
@@ -106,12 +106,12 @@ for _ in range(40):
         m[at:at + (1 << 20)] = b'x' * (1 << 20); m.madvise(mmap.MADV_DONTNEED, at, 1 << 20)
     x.append(m); stash(8 << 20)
 """, _TREE),
-    ("hold it in anonymous files", """
+    ("hold memory in anonymous files", """
 x = []
 for _ in range(40):
     f = os.memfd_create('x'); os.write(f, b'x' * (8 << 20)); x.append(f); stash(8 << 20)
 """, _TREE),
-    ("hold it in Unix sockets of many processes", """
+    ("hold memory in Unix sockets of many processes", """
 for _ in range(26):
     a, b = os.pipe()
     if os.fork() == 0:
@@ -128,7 +128,7 @@ for _ in range(26):
         os.write(b, str(total).encode()); time.sleep(20)
     stash(int(os.read(a, 20)))
 """, _BOUNDED),
-    ("hold it in connections to itself", """
+    ("hold memory in connections to itself", """
 server = socket.create_server(('127.0.0.1', 0)); keep = []
 while True:
     a = socket.create_connection(server.getsockname()); b, _ = server.accept(); keep += [a, b]
@@ -138,7 +138,7 @@ while True:
             while True: stash(s.send(b'x' * 65536))
         except BlockingIOError: pass
 """, _BOUNDED),
-    ("hold it in sockets that wait inside sockets", """
+    ("hold memory in sockets that are queued inside sockets", """
 def full():
     total, pair = 0, socket.socketpair()
     for s in pair:
@@ -154,7 +154,7 @@ while True:
     stash(size)
     for s in pair: s.close()
 """, _BOUNDED),
-    ("hold it in pipes", """
+    ("hold memory in pipes", """
 while True:
     a, b = os.pipe(); os.set_blocking(b, False)
     try: fcntl.fcntl(b, 1031, 1 << 20)
@@ -163,12 +163,12 @@ while True:
         while True: stash(os.write(b, b'x' * 65536))
     except BlockingIOError: pass
 """, _BOUNDED),
-    ("hold it in extended attributes", """
+    ("hold memory in extended attributes", """
 for n in range(100000):
     open(str(n), 'w').close()
     for k in range(8): os.setxattr(str(n), f'user.{k}', b'x' * 60000); stash(60000)
 """, _BOUNDED),
-    ("hold it in page tables", """
+    ("hold memory in page tables", """
 x = []
 while True:
     m = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=1)
@@ -176,7 +176,7 @@ while True:
     for at in range(0, 1 << 30, 2 << 20): m[at]
     x.append(m); stash(512 * 4096)
 """, _TREE),
-    ("hold it in a queue of signals", """
+    ("hold memory in a queue of signals", """
 signal.pthread_sigmask(signal.SIG_BLOCK, {40})
 for _ in range(200000):
     call(129, os.getpid(), 40, struct.pack('4i', 40, 0, -1, 0) + bytes(112)); stash(1024)
@@ -184,7 +184,7 @@ for _ in range(200000):
 )  # fmt: skip
 
 _HOST = (
-    ("use up what watches files on the host", """
+    ("use up the inotify instances of the host", """
 for _ in range(4):
     if os.fork() == 0:
         while libc.inotify_init1(0) >= 0: pass
@@ -192,7 +192,7 @@ for _ in range(4):
 time.sleep(0.3)
 hold()
 """, "the box may have only a few, since they also count for the user who started the engine"),
-    ("use up the watches of files on the host", """
+    ("use up the inotify watches of the host", """
 paths = [os.path.join(folder, name).encode() for folder, _, names in os.walk('/usr') for name in names]
 for _ in range(1 + 500_000 // len(paths)):
     f = libc.inotify_init1(0)

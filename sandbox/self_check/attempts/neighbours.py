@@ -64,13 +64,13 @@ for path in glob.glob('/proc/[0-9]*/root/tmp/neighbour') + glob.glob('/proc/[0-9
     print(open(path).read())
 """, _OWN_PIDS),
     ("connect to a neighbour's server", "print(socket.create_connection(('127.0.0.1', 47111), 2).recv(100))", _OWN_NET),
-    ("connect to it by a name without a file", """
+    ("connect to a neighbour's server by an abstract name", """
 s = socket.socket(socket.AF_UNIX); s.connect('\\0neighbour'); print(s.recv(100))
 """, _OWN_NET),
-    ("connect to it by its socket file", """
+    ("connect to a neighbour's server by its socket file", """
 s = socket.socket(socket.AF_UNIX); s.connect('/tmp/neighbour.sock'); print(s.recv(100))
 """, _OWN_FILES),
-    ("find any neighbour on the wire", """
+    ("find a neighbour in the network", """
 for port in (47111, 80, 22):
     for address in ('127.0.0.1', '127.0.1.1', '127.255.255.254', '::1'):
         try: print(socket.create_connection((address, port), 0.2).recv(100))
@@ -104,16 +104,16 @@ for line in open('/proc/sysvipc/shm').read().splitlines()[1:]:
     ("take a neighbour's lock", """
 f = os.open(sys.executable, os.O_RDONLY)
 fcntl.flock(f, fcntl.LOCK_SH)
-""", "locks of files that are shown to all are advisory, and no job waits for one"),
+""", "locks on files that all boxes see are advisory, and no job waits for one"),
 )  # fmt: skip
 
 _SHARE = (
-    ("fork until the neighbour can no more", "while True: os.fork()", (End.PROCESSES, End.CPU)),
-    ("open files until the neighbour can no more", "x = []\nwhile True: x.append(open('/dev/null'))", (End.FILES,)),
-    ("fill the disk until the neighbour can no more", "open('f', 'wb').write(bytes(60 << 20))", (End.DISK,)),
-    ("work until the neighbour can no more", "os.fork(); os.fork(); os.fork()\nwhile True: pass", (End.CPU,)),
-    ("hold memory until the neighbour can no more", "x = []\nwhile True: x.append(bytearray(8 << 20))", (End.MEMORY,)),
-    ("print until the neighbour can no more", "while True: os.write(1, b'x' * 65536)", (End.OUTPUT,)),
+    ("fork until the neighbour cannot fork", "while True: os.fork()", (End.PROCESSES, End.CPU)),
+    ("open files until the neighbour cannot open any", "x = []\nwhile True: x.append(open('/dev/null'))", (End.FILES,)),
+    ("fill the disk until the neighbour cannot write", "open('f', 'wb').write(bytes(60 << 20))", (End.DISK,)),
+    ("use CPU time until the neighbour gets none", "os.fork(); os.fork(); os.fork()\nwhile True: pass", (End.CPU,)),
+    ("hold memory until the neighbour cannot allocate any", "x = []\nwhile True: x.append(bytearray(8 << 20))", (End.MEMORY,)),
+    ("print until the neighbour cannot print", "while True: os.write(1, b'x' * 65536)", (End.OUTPUT,)),
 )  # fmt: skip
 
 ATTEMPTS = (

@@ -3,8 +3,8 @@
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_ENDS = "a box can only write to its own tmpfs, which ends with it"
-_FRESH = "every box is forked afresh from a template that never runs a job"
+_ENDS = "a box can only write to its own tmpfs, which is removed with it"
+_FRESH = "every box is a new fork of a template that never runs a job"
 _GONE = "everything in a box is killed with it"
 _OWN = "its namespace ends with the box"
 
@@ -26,7 +26,7 @@ ctypes.memset(id((1, 2, 3)) + 24, 7, 1)
 import string
 ctypes.memmove(id(string.digits) + 48, b'x', 1)
 """, "import string\nif string.digits[0] != '0': worked()", _FRESH),
-    ("leave a path to import from", "sys.path.insert(0, '/tmp/left-x')", "if '/tmp/left-x' in sys.path: worked()",
+    ("leave an entry in the import path", "sys.path.insert(0, '/tmp/left-x')", "if '/tmp/left-x' in sys.path: worked()",
      _FRESH),
     ("leave a variable in the environment", "os.environ['LEFT'] = 'x'", "if 'LEFT' in os.environ: worked()", _FRESH),
     ("leave a process that waits", """
@@ -45,10 +45,10 @@ if os.fork() == 0:
 """, "'fresh'", _GONE),
     ("leave a lower limit", "resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))",
      "if resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 10: worked()", _FRESH),
-    ("leave a handler of signals", "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    ("leave a signal handler", "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
      "if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN: worked()", _FRESH),
-    ("leave a mask of new files", "os.umask(0o777)", "if os.umask(0o077) == 0o777: worked()", _FRESH),
-    ("leave a listener without a file", "s = socket.socket(socket.AF_UNIX); s.bind('\\0left-x'); s.listen(); os.fork()",
+    ("leave a file mode creation mask", "os.umask(0o777)", "if os.umask(0o077) == 0o777: worked()", _FRESH),
+    ("leave a listener on an abstract socket", "s = socket.socket(socket.AF_UNIX); s.bind('\\0left-x'); s.listen(); os.fork()",
      "socket.socket(socket.AF_UNIX).connect('\\0left-x')\nworked()", _OWN),
     ("leave a compiled file beside a module", """
 import importlib.util, json

@@ -4,9 +4,9 @@ from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _OWN_PIDS = "proc shows the box's own pid namespace"
-_NOT_DUMPABLE = "process 1 may not be inspected, and has nothing of the host: it has the same minimal root"
+_NOT_DUMPABLE = "process 1 cannot be inspected, and has the same minimal root"
 _READ_ONLY = "proc is mounted read-only in the box"
-_NO_SYS = "there is no /sys in the box, or all but the control groups is masked"
+_NO_SYS = "the box has no /sys, or everything in it but the control groups is masked"
 
 _BYSTANDER = "see a process of the host"
 
@@ -48,8 +48,8 @@ with open('/proc/self/mem', 'rb') as memory:
             if len(after) == 16 and all(c in b'0123456789abcdef' for c in after): worked(line)
             at = data.find(begins, at + 1)
         del data
-""", "the template was started with an empty environment, and never sees what the engine holds"),
-    ("read the kernel's memory", "open('/proc/kcore', 'rb').read(64)\nworked()", "it is root's, and CAP_SYS_RAWIO's"),
+""", "the template was started with an empty environment, and never sees the engine's data"),
+    ("read the kernel's memory", "open('/proc/kcore', 'rb').read(64)\nworked()", "it needs root and CAP_SYS_RAWIO"),
     ("read the addresses of the kernel", """
 lines = [line.split() for line in open('/proc/kallsyms')][:200]
 if any(int(line[0], 16) for line in lines): worked()
@@ -62,13 +62,13 @@ for name in ('slabinfo', 'vmallocinfo', 'pagetypeinfo', 'timer_list', 'sched_deb
     except OSError: continue
     if name == 'iomem' and not any(int(line.split('-')[0].strip(), 16) for line in text.splitlines()): continue
     if text: worked(name)
-""", "these are root's"),
+""", "they belong to root"),
     ("see physical frames", """
 data = open('/proc/self/pagemap', 'rb')
 data.seek((id(data) >> 12) * 8)
 if struct.unpack('Q', data.read(8))[0] & ((1 << 55) - 1): worked()
 """, "without CAP_SYS_ADMIN the kernel shows no frame numbers"),
-    ("find what /sys says of the machine", """
+    ("find information about the machine in /sys", """
 for path in glob.glob('/sys/*/*'):
     if path != '/sys/fs/cgroup' and not (os.path.isdir(path) and not os.listdir(path)): worked(path)
 """, _NO_SYS),
@@ -76,10 +76,10 @@ for path in glob.glob('/sys/*/*'):
 for path in ('/sys/firmware/dmi/tables/DMI', '/sys/firmware/efi/efivars', '/sys/kernel/debug/x'):
     if os.path.exists(path): worked(path)
 """, _NO_SYS),
-    ("see which groups the host has put the box into", """
+    ("see the box's control groups on the host", """
 for line in open('/proc/self/cgroup'):
     if line.strip().split(':', 2)[2] not in ('/', ''): worked(line)
-""", "the box has a cgroup namespace: it sees the root of its own"),
+""", "the box has a cgroup namespace and sees only the root of it"),
     ("see the host's sockets", """
 for name in ('tcp', 'udp', 'unix'):
     text = open('/proc/net/' + name).read()
@@ -103,20 +103,20 @@ _CHANGES = (
 _PROGRAM = "/work/x"
 
 _WRITES = (
-    ("have the host run a program at the next crash", "/proc/sys/kernel/core_pattern", "|/tmp/x"),
-    ("have the host run a program for a missing module", "/proc/sys/kernel/modprobe", _PROGRAM),
-    ("have the host run a program when it is woken", "/proc/sys/kernel/hotplug", _PROGRAM),
-    ("press a magic key", "/proc/sysrq-trigger", "?"),  # if this write ever succeeds, "?" only prints help
-    ("register a format of programs", "/proc/sys/fs/binfmt_misc/register", ":x:M::x::/tmp/x:"),
-    ("turn address randomisation off", "/proc/sys/kernel/randomize_va_space", "2"),
+    ("make the host run a program at the next crash", "/proc/sys/kernel/core_pattern", "|/tmp/x"),
+    ("make the host run a program for a missing module", "/proc/sys/kernel/modprobe", _PROGRAM),
+    ("make the host run a program for a device event", "/proc/sys/kernel/hotplug", _PROGRAM),
+    ("use the magic SysRq key", "/proc/sysrq-trigger", "?"),  # if this write ever succeeds, "?" only prints help
+    ("register a binary format", "/proc/sys/fs/binfmt_misc/register", ":x:M::x::/tmp/x:"),
+    ("turn off address randomisation", "/proc/sys/kernel/randomize_va_space", "2"),
     ("choose the next process id", "/proc/sys/kernel/ns_last_pid", "40"),
     ("change a limit of user namespaces", "/proc/sys/user/max_user_namespaces", "1000"),
-    ("change the name through proc", "/proc/sys/kernel/hostname", "@MARK@"),
-    ("let packets be forwarded", "/proc/sys/net/ipv4/ip_forward", "1"),
+    ("change the host name through proc", "/proc/sys/kernel/hostname", "@MARK@"),
+    ("enable the forwarding of packets", "/proc/sys/net/ipv4/ip_forward", "1"),
     ("bind an interrupt to a processor", "/proc/irq/0/smp_affinity", "1"),
-    ("hide itself from the scheduler's groups", "/proc/1/autogroup", "19"),
-    ("have a program run when a group empties", "/sys/fs/cgroup/release_agent", _PROGRAM),
-    ("leave its group", "/sys/fs/cgroup/cgroup.procs", "0"),
+    ("change the scheduler's group of process 1", "/proc/1/autogroup", "19"),
+    ("make the kernel run a program when a control group becomes empty", "/sys/fs/cgroup/release_agent", _PROGRAM),
+    ("leave its control group", "/sys/fs/cgroup/cgroup.procs", "0"),
 )
 
 _WRITE = "f = os.open('{path}', os.O_WRONLY)\nos.write(f, b'{text}')\nworked()"

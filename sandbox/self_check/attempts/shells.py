@@ -3,8 +3,8 @@
 from sandbox.contract import Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
-_ROOT = "the root is the box's, whatever program runs in it"
-_CONFINED = "confinement is put on before the interpreter starts, and outlives exec"
+_ROOT = "every program in the box has the box's root"
+_CONFINED = "the confinement is in place before the interpreter starts, and survives exec"
 _NO_ROUTE = "the box's network namespace has only loopback"
 
 _BASH = (
@@ -16,26 +16,26 @@ _BASH = (
      "grep -q canary /proc/@PID@/cmdline && worked", _ROOT),
     ("find the stage", "ls -d /tmp/knackbox-stage-* 2>/dev/null && worked; ls @ROOT@ 2>/dev/null && worked", _ROOT),
     ("find it by searching everything", "find / -xdev -name 'knackbox-stage-*' 2>/dev/null | grep -q . && worked", _ROOT),
-    ("connect by bash's own sockets", "(exec 7<>/dev/tcp/127.0.0.1/@TCP_PORT@) 2>/dev/null && worked", _NO_ROUTE),
-    ("send by bash's own sockets", "(echo x >/dev/udp/192.0.2.1/53) 2>/dev/null && worked", _NO_ROUTE),
+    ("connect with Bash's own sockets", "(exec 7<>/dev/tcp/127.0.0.1/@TCP_PORT@) 2>/dev/null && worked", _NO_ROUTE),
+    ("send with Bash's own sockets", "(echo x >/dev/udp/192.0.2.1/53) 2>/dev/null && worked", _NO_ROUTE),
     ("become root", "(su -c 'id -u' </dev/null; sudo -n id -u; id -u) 2>/dev/null | grep -qx 0 && worked", _CONFINED),
     ("make namespaces", "unshare -Ur true 2>/dev/null && worked; unshare -n true 2>/dev/null && worked", _CONFINED),
     ("mount", "mount -t tmpfs x /tmp 2>/dev/null && worked; mount -o remount,rw / 2>/dev/null && worked", _CONFINED),
     ("leave the root", "chroot /proc/1/root true 2>/dev/null && worked; cat /proc/1/root@CANARY@ 2>/dev/null", _ROOT),
-    ("write into the system", "(: > /usr/planted-@MARK@) 2>/dev/null && worked; (: > /etc/planted-@MARK@) 2>/dev/null "
+    ("write to the system's folders", "(: > /usr/planted-@MARK@) 2>/dev/null && worked; (: > /etc/planted-@MARK@) 2>/dev/null "
      '&& worked; touch -d @1 /bin/sh 2>/dev/null; [ "$(stat -Lc %Y /bin/sh)" = 1 ] && worked', _ROOT),
     ("make a device", "mknod /tmp/d c 1 1 2>/dev/null && worked; ls /dev/[sv]d? 2>/dev/null && worked", _CONFINED),
-    ("have the host run something later", "crontab -l 2>/dev/null && worked; (echo x | at now) 2>/dev/null && worked; "
+    ("make the host run a program later", "crontab -l 2>/dev/null && worked; (echo x | at now) 2>/dev/null && worked; "
      "systemctl status 2>/dev/null && worked", _ROOT),
-    ("ask for an engine of containers", "for s in /var/run/docker.sock /run/podman/podman.sock; do [ -S $s ] && worked; "
+    ("find the socket of a container engine", "for s in /var/run/docker.sock /run/podman/podman.sock; do [ -S $s ] && worked; "
      "done", _ROOT),
     ("have a capability", "grep -E '^Cap(Eff|Prm|Bnd)' /proc/self/status | grep -qv 0000000000000000 && worked",
      _CONFINED),
-    ("be without a filter", "grep -q '^Seccomp:.2' /proc/self/status || worked; grep -q '^NoNewPrivs:.1' "
+    ("run without a filter", "grep -q '^Seccomp:.2' /proc/self/status || worked; grep -q '^NoNewPrivs:.1' "
      "/proc/self/status || worked", _CONFINED),
     ("raise its limits", "(ulimit -n 100000) 2>/dev/null && worked; (ulimit -u unlimited) 2>/dev/null && worked",
      _CONFINED),
-    ("loosen the kernel", "(echo 0 > /proc/sys/kernel/randomize_va_space) 2>/dev/null && worked; "
+    ("weaken the kernel's settings", "(echo 0 > /proc/sys/kernel/randomize_va_space) 2>/dev/null && worked; "
      "sysctl -w kernel.core_pattern=x 2>/dev/null && worked", _ROOT),
 )  # fmt: skip
 
@@ -50,24 +50,27 @@ _NODE = (
      "() => {})", _NO_ROUTE),
     ("connect to a socket file of the host", "const s = net.connect('@ROOT@/server', () => { worked(); s.end() });"
      "s.on('error', () => {})", _ROOT),
-    ("start a program that is let more", "const r = child.spawnSync('sh', ['-c', "
+    ("start a program that has more rights", "const r = child.spawnSync('sh', ['-c', "
      "'unshare -Ur true && echo yes; cat @CANARY@']); console.log(String(r.stdout)); "
      "if (String(r.stdout).includes('yes')) worked()", _CONFINED),
     ("become root", "refused(() => process.setuid(0)); refused(() => process.setgid(0))", _CONFINED),
     ("signal the host", "refused(() => process.kill(@PID@, 'SIGSTOP'))", _ROOT),
-    ("write into the system", "refused(() => fs.writeFileSync('/usr/planted-@MARK@', '')); "
+    ("write to the system's folders", "refused(() => fs.writeFileSync('/usr/planted-@MARK@', '')); "
      "refused(() => fs.writeFileSync(process.execPath, '', {flag: 'a'}))", _ROOT),
     ("have a capability or no filter", "const s = fs.readFileSync('/proc/self/status', 'utf8');\n"
      "if (!/CapEff:\\t0+\\n/.test(s) || !/NoNewPrivs:\\t1/.test(s) || !/Seccomp:\\t2/.test(s)) worked()", _CONFINED),
-    ("do it in a worker thread", "const { Worker } = require('worker_threads');\nnew Worker(\"try { console.log(require("
+    ("read a file of the host in a worker thread", "const { Worker } = require('worker_threads');\nnew Worker(\"try { console.log(require("
      "'fs').readFileSync('@CANARY@', 'utf8')) } catch (e) {}\", {eval: true}).on('error', () => {})", _CONFINED),
     ("load a native library of the host", "refused(() => process.dlopen({exports: {}}, '@CANARY@'))", _ROOT),
 )  # fmt: skip
 
-_HARMFUL = frozenset({"write into the system", "mount", "make a device", "loosen the kernel", "signal the host"})
-_NODE_LIMITS = Limits(wall_s=10, cpu_s=5)  # a second V8 instance, in a thread, reserves the same amount again
+_HARMFUL = frozenset(
+    {"write to the system's folders", "mount", "make a device", "weaken the kernel's settings", "signal the host"}
+)
+# With the default memory limit, because a second V8 instance, in a thread, reserves as much as the first.
+_NODE_LIMITS = Limits(wall_s=10, cpu_s=5)
 _OWN_FILTER = frozenset({"have a capability"})
-_OWN_PROC = frozenset({"be without a filter", "read every environment"})  # they also read other processes
+_OWN_PROC = frozenset({"run without a filter", "read every environment"})  # they also read other processes
 
 
 def _of(language: Language, rows: tuple[tuple[str, str, str], ...]) -> tuple[Attempt, ...]:

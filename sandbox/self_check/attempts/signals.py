@@ -3,19 +3,19 @@
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
-_OWN_PIDS = "a pid of the host means nothing in the box's pid namespace"
-_INIT = "process 1 of a pid namespace takes no signal from within that it has no handler for, not even SIGKILL"
-_ONLY_SELF = "seccomp lets these calls be made about oneself only; process 1 has the same user"
+_OWN_PIDS = "a pid of the host has no meaning in the box's pid namespace"
+_INIT = "process 1 of a pid namespace ignores every signal from inside that it does not handle, even SIGKILL"
+_ONLY_SELF = "seccomp allows these calls only for the caller itself, because process 1 has the same user"
 # Process 1 enforces the time limit: if it could be stopped, the job would not end for that reason.
 _CLOCK = Limits(wall_s=0.5, cpu_s=5, memory_bytes=LIMITS.memory_bytes)
 
 _ROWS = (
     ("kill the bystander on the host", "os.kill(@PID@, 9)", _OWN_PIDS),
     ("stop the bystander on the host", "os.kill(@PID@, 19)", _OWN_PIDS),
-    ("hold the bystander by a descriptor", "signal.pidfd_send_signal(os.pidfd_open(@PID@), 9)\nworked()", _OWN_PIDS),
+    ("kill the bystander through a pidfd", "signal.pidfd_send_signal(os.pidfd_open(@PID@), 9)\nworked()", _OWN_PIDS),
     ("give the bystander a low priority", "os.setpriority(os.PRIO_PROCESS, @PID@, 19)", _OWN_PIDS),
     ("limit the bystander", "resource.prlimit(@PID@, resource.RLIMIT_NOFILE, (0, 0))", _OWN_PIDS),
-    ("kill the process group it came from", "os.killpg(1, 9)", _OWN_PIDS),
+    ("kill the process group that it was started in", "os.killpg(1, 9)", _OWN_PIDS),
 )
 
 _PROCESS_1 = (
@@ -27,16 +27,16 @@ _PROCESS_1 = (
 refused(lambda: os.setpriority(os.PRIO_USER, 0, 7))
 if os.getpriority(os.PRIO_PROCESS, 1) == 7: worked()
 """, _ONLY_SELF),
-    ("have process 1 wait for the disk",
+    ("lower the disk priority of process 1",
      "reach(251, 1, 1, 3 << 13)", _ONLY_SELF),
-    ("have every process of its user wait for the disk", """
+    ("lower the disk priority of every process of its user", """
 libc.syscall(251, 3, 0, (2 << 13) | 7)
 if libc.syscall(252, 1, 1) == (2 << 13) | 7: worked()
 """, _ONLY_SELF),
-    ("keep process 1 to one processor", "os.sched_setaffinity(1, [0])\nworked()", _ONLY_SELF),
-    ("put process 1 last", "os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))\nworked()", _ONLY_SELF),
+    ("restrict process 1 to one processor", "os.sched_setaffinity(1, [0])\nworked()", _ONLY_SELF),
+    ("give process 1 the idle scheduling policy", "os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))\nworked()", _ONLY_SELF),
     ("give process 1 a deadline", "reach(314, 1, struct.pack('IIQiIQQQ', 48, 3, 0, 0, 0, 0, 0, 0), 0)", _ONLY_SELF),
-    ("say it may not be looked at, to hide its memory", "reach(157, 4, 0, 0, 0, 0)",
+    ("make itself not dumpable, to hide its memory", "reach(157, 4, 0, 0, 0, 0)",
      "seccomp refuses PR_SET_DUMPABLE 0: process 1 must be able to read it"),
 )  # fmt: skip
 
@@ -47,7 +47,7 @@ _SURVIVES = (
     ("kill process 1 by a real-time signal with a message", "call(129, 1, 64, bytes(128))"),
     ("kill process 1 through a descriptor", "signal.pidfd_send_signal(os.pidfd_open(1), 9)"),
     (
-        "have the kernel kill process 1 when input comes",
+        "make the kernel kill process 1 when input arrives",
         """
 a, b = os.pipe()
 fcntl.fcntl(a, fcntl.F_SETOWN, 1)
@@ -57,7 +57,7 @@ os.write(b, b'x')
 """,
     ),
     (
-        "have the kernel signal process 1 by a timer",
+        "make a timer of the kernel signal process 1",
         """
 timer = ctypes.c_int()
 event = struct.pack('QiiI44x', 0, 9, 4, 1)  # SIGKILL by SIGEV_THREAD_ID to thread 1
@@ -89,27 +89,27 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.SIGNALS,
-        "kill everything there is",
+        "kill every process",
         Language.PYTHON,
         "os.kill(-1, 9)",
-        "all that it reaches is in the box",
+        "it reaches only processes in the box",
         ends=(End.OK, End.ERROR, End.KILLED),
         beside=True,
         only=FILTERED,
     ),
     Attempt(
         AttemptFamily.SIGNALS,
-        "be deaf to every signal and live on",
+        "ignore every signal and keep running",
         Language.PYTHON,
         "for n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, ValueError): pass\n"
         "time.sleep(20)",
-        "the box ends with SIGKILL, which nobody ignores",
+        "the box is ended with SIGKILL, which cannot be ignored",
         ends=(End.TIMEOUT,),
         limits=_CLOCK,
     ),
     Attempt(
         AttemptFamily.SIGNALS,
-        "live on in a stopped process",
+        "keep a stopped process alive",
         Language.PYTHON,
         "os.kill(os.getpid(), 19)\nworked()",
         "a stopped process is killed like any other when its time is over",
@@ -118,10 +118,10 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.SIGNALS,
-        "live on in a daemon that forks without end",
+        "keep a daemon alive that forks without end",
         Language.PYTHON,
         "if os.fork() == 0:\n    os.setsid()\n    while True:\n        if os.fork(): os._exit(0)\ntime.sleep(20)",
-        "process 1 kills all at once, and the pid namespace ends with it",
+        "process 1 kills all processes at once, and the pid namespace ends with it",
         ends=(End.TIMEOUT, End.CPU, End.PROCESSES),
         limits=_CLOCK,
     ),

@@ -12,9 +12,9 @@ _PATHS = "the host's folders, and with them its socket files, are not in the box
 _HARMLESS = (
     ("connect to a server on the host's loopback",
      "socket.create_connection(('127.0.0.1', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
-    ("connect to it over IPv6", "socket.create_connection(('::1', @TCP6_PORT@), 2)\nworked()", _OWN_LOOPBACK),
-    ("connect to it as 0.0.0.0", "socket.create_connection(('0.0.0.0', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
-    ("connect to it as an IPv4 address in IPv6",
+    ("connect to a server on the host's loopback over IPv6", "socket.create_connection(('::1', @TCP6_PORT@), 2)\nworked()", _OWN_LOOPBACK),
+    ("connect to a server on the host's loopback as 0.0.0.0", "socket.create_connection(('0.0.0.0', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
+    ("connect to a server on the host's loopback by an IPv4-mapped address",
      "socket.create_connection(('::ffff:127.0.0.1', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
     ("send a datagram to the host's loopback",
      "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', @UDP_PORT@))", _OWN_LOOPBACK),
@@ -46,11 +46,11 @@ if any(line.strip().split(':')[0] != 'lo' for line in up): worked(up)
 """, _NO_ROUTE),
     ("connect to an abstract socket of the host",
      "socket.socket(socket.AF_UNIX).connect('\\0@ABSTRACT@')\nworked()",
-     "abstract names belong to a network namespace, and Landlock scopes them once more"),
-    ("send a datagram to it", "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect('\\0@ABSTRACT@')\nworked()",
+     "abstract names belong to a network namespace, and Landlock also scopes them"),
+    ("send a datagram to an abstract socket of the host", "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect('\\0@ABSTRACT@')\nworked()",
      "abstract names belong to a network namespace"),
     ("connect to a socket file of the host", "socket.socket(socket.AF_UNIX).connect('@ROOT@/server')\nworked()", _PATHS),
-    ("connect to the services every host has", """
+    ("connect to the sockets of common services", """
 for path in ('/var/run/docker.sock', '/run/docker.sock', '/run/containerd/containerd.sock', '/run/dbus/system_bus_socket',
              '/run/systemd/private', '/run/systemd/journal/socket', '/dev/log', '/run/podman/podman.sock',
              '/tmp/.X11-unix/X0', '/run/user/1000/bus', '/run/snapd.socket'):
@@ -101,7 +101,7 @@ worked()
     ("set a firewall rule", "socket.socket().setsockopt(0, 64, bytes(96))\nworked()", "it needs CAP_NET_ADMIN", True),
     ("raise a socket's buffers past the limit",
      "socket.socket().setsockopt(socket.SOL_SOCKET, 33, 1 << 28)\nworked()", "SO_RCVBUFFORCE needs CAP_NET_ADMIN", True),
-    ("send somebody else's credentials", """
+    ("send another process's credentials", """
 a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 b.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 a.sendmsg([b'x'], [(socket.SOL_SOCKET, 2, struct.pack('3i', 1, 0, 0))])

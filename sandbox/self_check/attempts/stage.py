@@ -35,11 +35,11 @@ def workspace_owner(backend: str) -> int:
 
 
 class Stage:
-    """A context manager that sets up the targets, which are of no value, and removes them afterwards.
+    """A context manager that sets up the targets of the attempts on the host, and removes them afterwards.
 
     Attributes:
         root: The folder of the stage, below the temporary folder.
-        secret: What must never come back from a box.
+        secret: A text that must never come back from a box.
         backend: The name of the backend under test.
     """
 

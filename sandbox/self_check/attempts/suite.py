@@ -1,4 +1,4 @@
-"""All attempts, and a selection for a backend on this machine."""
+"""All attempts, and the selection of those that apply to a backend on this machine."""
 
 import platform
 

@@ -17,7 +17,7 @@ from sandbox.self_check.attempts.stage import CANARY_BEGINS, Stage
 _PLACEHOLDER = re.compile("@([A-Z0-9_]+)@")
 _WAIT_S = 30.0
 _MAX_EXIT_CODE, _MAX_SIGNAL = 255, 64
-# The most CPU time that a machine could have used, however many processors it has.
+# More processors than any machine has: the CPU time of a job cannot exceed its wall time multiplied by this number.
 _MAX_CPU_SHARE = 1024
 _TICK = b"tick"
 
@@ -67,7 +67,11 @@ async def _make(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
 
 
 async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None, list[str]]:
-    """Return the outcome and no damage; if the code holds a resource, return None and the damage seen while it does."""
+    """Run the code until it ends, or until it holds a resource.
+
+    Returns:
+        The outcome of code that ended, or None for code that holds a resource; and the damage seen while it does.
+    """
     holding = asyncio.Event()
     tail = b""
 
@@ -189,7 +193,7 @@ def _last_line(outcome: Outcome) -> str:
 
 
 def _was_tried(attempt: Attempt, outcome: Outcome, text: str) -> bool:
-    """Whether the code got as far as being refused, instead of failing because of a bug in its own text."""
+    """Return whether the attempt was really made and refused, instead of failing because of a bug in its code."""
     if "*" in attempt.raises or End.OK not in attempt.ends:
         return True
     if attempt.language is not Language.PYTHON:
@@ -202,7 +206,7 @@ def _was_tried(attempt: Attempt, outcome: Outcome, text: str) -> bool:
 
 
 def _malformed(outcome: Outcome) -> Iterator[str]:
-    """Yield descriptions of values that no job's outcome may have, whatever its code reports."""
+    """Yield descriptions of values that no outcome may have, even if the code of the job reports them."""
     if outcome.exit_code is not None and not 0 <= outcome.exit_code <= _MAX_EXIT_CODE:
         yield f"the exit code is {outcome.exit_code}"
     if outcome.signal is not None and not 0 < outcome.signal <= _MAX_SIGNAL:

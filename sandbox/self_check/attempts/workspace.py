@@ -3,42 +3,42 @@
 from sandbox.contract import End, Language, Writes
 from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, AttemptFamily
 
-_RIGHTS = "seccomp refuses every mode that would give its owner's rights to whoever runs the file on the host"
-_DEVICES = "making a device needs CAP_MKNOD, and seccomp refuses the mode"
+_RIGHTS = "seccomp refuses every mode that would give the owner's rights to anyone who runs the file on the host"
+_DEVICES = "creating a device needs CAP_MKNOD, and seccomp refuses the mode"
 _SOCKETS = "seccomp refuses to create one, and Landlock refuses to give one a name"
-_SERVERS = "a job that sees a workspace has no Unix sockets of its own that could be led to an address"
+_SERVERS = "a job with a workspace cannot create Unix sockets that could connect to an address"
 _INSIDE = "the workspace is a mount of its own: above it there is only the box's root"
 _HELD = "the host must be able to open its files while a job runs"
 
 # (what is attempted, code, why it fails, whether it only reads, whether it is for backends with our own filter)
 _ROWS = (
-    ("follow a link in it that points to the host", "print(open('link').read())", _INSIDE, True, False),
-    ("climb out of it by a link", "print(open('up@CANARY@').read())", _INSIDE, True, False),
-    ("climb out of it by ..", "print(open('../canary').read())", _INSIDE, True, False),
-    ("climb out of it by a descriptor",
+    ("follow a link in the workspace to the host", "print(open('link').read())", _INSIDE, True, False),
+    ("climb out of the workspace by a link", "print(open('up@CANARY@').read())", _INSIDE, True, False),
+    ("climb out of the workspace by ..", "print(open('../canary').read())", _INSIDE, True, False),
+    ("climb out of the workspace by a descriptor",
      "f = os.open('.', os.O_PATH)\nprint(open(os.open('../canary', os.O_RDONLY, dir_fd=f)).read())", _INSIDE, True,
      False),
-    ("climb out of it by a folder that is renamed meanwhile", """
+    ("climb out of the workspace by a folder that is being renamed", """
 os.makedirs('a/b'); f = os.open('a/b', os.O_RDONLY); os.rename('a/b', 'b'); os.fchdir(f)
 print(open('../../canary').read())
 """, _INSIDE, True, False),
-    ("link a file of its root into it", "os.link('/etc/passwd', 'planted')\nworked()", "a hard link cannot cross mounts",
+    ("link a file of the root into the workspace", "os.link('/etc/passwd', 'planted')\nworked()", "a hard link cannot cross mounts",
      False, False),
     ("leave a set-uid program", "open('s', 'w').close(); os.chmod('s', 0o4755)", _RIGHTS, False, True),
     ("leave a set-gid program", "open('s', 'w').close(); os.chmod('s', 0o2755)", _RIGHTS, False, True),
-    ("leave one made with its bits", "os.close(os.open('s', os.O_CREAT | os.O_WRONLY, 0o4777))", _RIGHTS, False, True),
-    ("leave one made by creat", "os.umask(0); call(85, b's', 0o6777)", _RIGHTS, False, True),
-    ("leave one made by mknod", "os.mknod('s', 0o4755 | 0o100000)", _RIGHTS, False, True),
-    ("leave one made unnamed, and linked", """
+    ("create a set-uid program with open", "os.close(os.open('s', os.O_CREAT | os.O_WRONLY, 0o4777))", _RIGHTS, False, True),
+    ("create a set-uid program with creat", "os.umask(0); call(85, b's', 0o6777)", _RIGHTS, False, True),
+    ("create a set-uid program with mknod", "os.mknod('s', 0o4755 | 0o100000)", _RIGHTS, False, True),
+    ("create an unnamed set-uid program and link it", """
 f = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o4755)
 call(265, -100, f'/proc/self/fd/{f}'.encode(), -100, b's', 0x400)
 """, _RIGHTS, False, True),
-    ("leave one by fchmod", "f = os.open('s', os.O_CREAT | os.O_WRONLY); os.fchmod(f, 0o4755)", _RIGHTS, False, True),
-    ("leave one by fchmodat", "open('s', 'w').close(); call(268, -100, b's', 0o4755)", _RIGHTS, False, True),
-    ("leave one by fchmodat2", "open('s', 'w').close(); call(452, -100, b's', 0o4755, 0)", _RIGHTS, False, True),
-    ("leave one by openat2", "call(437, -100, b's', struct.pack('3Q', os.O_CREAT | os.O_WRONLY, 0o4755, 0), 24)",
+    ("leave a set-uid program with fchmod", "f = os.open('s', os.O_CREAT | os.O_WRONLY); os.fchmod(f, 0o4755)", _RIGHTS, False, True),
+    ("leave a set-uid program with fchmodat", "open('s', 'w').close(); call(268, -100, b's', 0o4755)", _RIGHTS, False, True),
+    ("leave a set-uid program with fchmodat2", "open('s', 'w').close(); call(452, -100, b's', 0o4755, 0)", _RIGHTS, False, True),
+    ("leave a set-uid program with openat2", "call(437, -100, b's', struct.pack('3Q', os.O_CREAT | os.O_WRONLY, 0o4755, 0), 24)",
      _RIGHTS, False, True),
-    ("leave one by a call of another number's high bits", "open('s', 'w').close(); call(90, b's', (1 << 40) | 0o4755)",
+    ("leave a set-uid program with other bits in the high half of the mode", "open('s', 'w').close(); call(90, b's', (1 << 40) | 0o4755)",
      _RIGHTS, False, True),
     ("leave a set-gid folder", "os.mkdir('s', 0o2777); os.chmod('s', 0o2777)", _RIGHTS, False, True),
     ("leave a file with capabilities", """
@@ -59,88 +59,88 @@ call(285, f, 0, 0, 4 << 20)
 worked()
 """, "seccomp refuses to reserve space, as no process is charged for it", False, False),
     ("leave a device that stands for a deleted file", "os.mknod('s', 0o20666, 0)", _DEVICES, False, True),
-    ("leave one by renaming", "open('a', 'w').close(); call(316, -100, b'a', -100, b'b', 4)",
-     "seccomp refuses RENAME_WHITEOUT, which leaves one without any right to make devices", False, True),
-    ("leave a file of root's", "open('s', 'w').close(); os.chown('s', 0, 0)\nworked()", "it needs CAP_CHOWN", False,
+    ("leave a device that stands for a deleted file with rename", "open('a', 'w').close(); call(316, -100, b'a', -100, b'b', 4)",
+     "seccomp refuses RENAME_WHITEOUT, which leaves one without the right to create devices", False, True),
+    ("leave a file that belongs to root", "open('s', 'w').close(); os.chown('s', 0, 0)\nworked()", "it needs CAP_CHOWN", False,
      False),
     ("reach a server of the host by its socket file", "socket.socket(socket.AF_UNIX).connect('server')\nworked()",
      _SERVERS, True, True),
     ("reach a datagram server by its socket file",
      "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect('log')\nworked()", _SERVERS, True, True),
-    ("reach it with one socket of a pair, connected anew",
+    ("reach a datagram server with a reconnected socket of a pair",
      "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.connect('log'); a.send(b'x')", _SERVERS, True,
      True),
-    ("reach it with one socket of a pair, by address",
+    ("reach a datagram server with one socket of a pair, by address",
      "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendto(b'x', 'log')", _SERVERS, True, True),
-    ("reach it with one socket of a raw pair, by address",
+    ("reach a datagram server with one socket of a raw pair, by address",
      "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)\na.sendto(b'x', 'log')", _SERVERS, True, True),
     ("reach a server with one socket of a connected pair",
      "a, b = socket.socketpair()\nb.close(); a.shutdown(2); a.connect('server')\nworked()",
      "a connected pair stays connected", True, True),
     ("be a server the host can reach", "s = socket.socket(socket.AF_UNIX); s.bind('planted'); s.listen(); hold()",
      _SERVERS, False, True),
-    ("be one with a socket of a pair, given a name",
+    ("be a server with a socket of a pair that gets a name",
      "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.bind('planted'); hold()", _SERVERS, False, True),
-    ("be one with a socket of a connected pair, given a name",
+    ("be a server with a socket of a connected pair that gets a name",
      "a, b = socket.socketpair()\na.bind('planted'); a.listen(); hold()",
      "a connected pair stays connected, and cannot listen", False, True),
-    ("be one with a socket file made by mknod", "os.mknod('planted', 0o140600); hold()",
-     "nothing listens behind a socket file that was not made by bind", False, False),
+    ("be a server with a socket file created by mknod", "os.mknod('planted', 0o140600); hold()",
+     "nobody listens on a socket file that was not created by bind", False, False),
     ("keep the host from opening a file by a lease", """
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 f = os.open('file', os.O_RDWR); fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 hold()
 """, _HELD, False, True),
-    ("make it immutable", "f = os.open('.', os.O_RDONLY); fcntl.ioctl(f, 0x40086602, struct.pack('l', 0x10))\nworked()",
+    ("make the workspace immutable", "f = os.open('.', os.O_RDONLY); fcntl.ioctl(f, 0x40086602, struct.pack('l', 0x10))\nworked()",
      "it needs CAP_LINUX_IMMUTABLE", False, False),
-    ("mount over it", "call(165, b'x', b'/work', b'tmpfs', 0, None)\nworked()", "it needs CAP_SYS_ADMIN", False, False),
-    ("run set-uid files in it", "if not os.statvfs('.').f_flag & os.ST_NOSUID: worked()", "it is mounted nosuid", True,
+    ("mount over the workspace", "call(165, b'x', b'/work', b'tmpfs', 0, None)\nworked()", "it needs CAP_SYS_ADMIN", False, False),
+    ("run set-uid files in the workspace", "if not os.statvfs('.').f_flag & os.ST_NOSUID: worked()", "it is mounted nosuid", True,
      True),
-    ("use devices in it", "if not os.statvfs('.').f_flag & 4: worked()", "it is mounted nodev", True, True),
+    ("use devices in the workspace", "if not os.statvfs('.').f_flag & 4: worked()", "it is mounted nodev", True, True),
 )  # fmt: skip
 
-_NO_WRITES = "the mount is read-only, and Landlock refuses writing once more"
+_NO_WRITES = "the mount is read-only, and Landlock also refuses writes"
 _READ_ONLY = (
-    ("write into a read-only one", "open('planted-@MARK@', 'w')\nworked()", _NO_WRITES, False, False),
-    ("change a file of a read-only one", "os.open('file', os.O_RDWR)\nworked()", _NO_WRITES, False, False),
+    ("write to a read-only workspace", "open('planted-@MARK@', 'w')\nworked()", _NO_WRITES, False, False),
+    ("change a file of a read-only workspace", "os.open('file', os.O_RDWR)\nworked()", _NO_WRITES, False, False),
     ("write through a descriptor opened for reading",
      "f = os.open('file', os.O_RDONLY)\nos.open(f'/proc/self/fd/{f}', os.O_RDWR)\nworked()", _NO_WRITES, False, False),
-    ("change the mode of a file of a read-only one", "os.chmod('file', 0o600)\nif os.stat('file').st_mode & 0o777 == 0o600: worked()", _NO_WRITES, False, False),
-    ("delete from a read-only one", "os.unlink('link')\nworked()", _NO_WRITES, False, False),
-    ("make a read-only one writable", "call(442, -100, b'/work', 0, struct.pack('4Q', 0, 1, 0, 0), 32)\nworked()",
+    ("change the mode of a file of a read-only workspace", "os.chmod('file', 0o600)\nif os.stat('file').st_mode & 0o777 == 0o600: worked()", _NO_WRITES, False, False),
+    ("delete a file of a read-only workspace", "os.unlink('link')\nworked()", _NO_WRITES, False, False),
+    ("make a read-only workspace writable", "call(442, -100, b'/work', 0, struct.pack('4Q', 0, 1, 0, 0), 32)\nworked()",
      "it needs CAP_SYS_ADMIN, and the flag is locked", False, False),
-    ("find it mounted once more, writable", """
+    ("find a second, writable mount of the workspace", """
 for line in open('/proc/self/mountinfo'):
     place = line.split()[4]
     refused(lambda: os.close(os.open(place + '/planted-@MARK@', os.O_CREAT | os.O_WRONLY))) if os.path.exists(
         place + '/canary') or os.path.lexists(place + '/link') else None
 """, _NO_WRITES, False, False),
-    ("reach a datagram server of a read-only one",
+    ("reach a datagram server in a read-only workspace",
      "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendto(b'x', 'log')", _SERVERS, True, True),
 )  # fmt: skip
 
 _LAYERED = "writes go to the box's own tmpfs; the folder below is mounted read-only"
 _COPIED = (
-    ("write past the copy into the folder below", """
+    ("write to the folder below the copy", """
 for place in glob.glob('/box/*') + [line.split()[4] for line in open('/proc/self/mountinfo')]:
     if place != '/work' and os.path.lexists(place + '/link'):
         refused(lambda: os.close(os.open(place + '/file', os.O_RDWR)))
         refused(lambda: os.close(os.open(place + '/planted-@MARK@', os.O_CREAT | os.O_WRONLY)))
 """, _LAYERED, False, True),
-    ("write into the layer past the overlay", """
+    ("write directly to the overlay's layer", """
 for place in ('/box/layer', '/box/scratch'):
     refused(lambda: os.close(os.open(place + '/x', os.O_CREAT | os.O_WRONLY)))
 """, _LAYERED, False, True),
     ("mark a folder as replaced", "os.mkdir('d'); os.setxattr('d', 'user.overlay.opaque', b'y')\n"
-     "if os.getxattr('/box/layer/d', 'user.overlay.opaque') == b'y': worked()", "the overlay keeps its marks to itself",
+     "if os.getxattr('/box/layer/d', 'user.overlay.opaque') == b'y': worked()", "the overlay hides its marks from the box",
      False, True),
-    ("mark a file as elsewhere", "open('x', 'w').close(); os.setxattr('x', 'user.overlay.redirect', b'/../../etc/passwd')\n"
-     "if os.getxattr('/box/layer/x', 'user.overlay.redirect'): worked()", "the overlay keeps its marks to itself", False,
+    ("mark a file as redirected", "open('x', 'w').close(); os.setxattr('x', 'user.overlay.redirect', b'/../../etc/passwd')\n"
+     "if os.getxattr('/box/layer/x', 'user.overlay.redirect'): worked()", "the overlay hides its marks from the box", False,
      True),
     ("leave a set-uid program in a copy", "open('s', 'w').close(); os.chmod('s', 0o4755)\nworked()", _RIGHTS, False, True),
     ("follow a link in a copy to the host", "print(open('link').read())", _INSIDE, True, True),
     ("climb out of a copy", "print(open('../canary').read())", _INSIDE, True, True),
-    ("change the folder below by a map of its file", """
+    ("change the folder below through an open file", """
 f = os.open('file', os.O_RDONLY); m = os.open('file', os.O_RDWR); os.write(m, b'changed-@MARK@')
 """, _LAYERED, False, True),
 )  # fmt: skip

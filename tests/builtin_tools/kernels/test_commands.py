@@ -110,7 +110,7 @@ def test_interrupt_ends_a_cell_of_another_process_and_keeps_the_state(
     assert "running" in shown["variables_error"]
 
     def interrupted() -> bool:
-        """Interrupt it until it is idle: the cell may not have begun when the first interrupt arrives."""
+        """Interrupt the kernel until it is idle, because the first interrupt may arrive before the cell has begun."""
         if rows(capfd, home)[0]["state"] != "busy":
             return True
         assert kernel(capfd, home, "interrupt").code == 0

@@ -49,7 +49,7 @@ async def test_each_user_agent_and_name_has_a_separate_kernel(agent: Agent) -> N
     others = [
         replace(agent, turn=replace(agent.turn, user="eve")),
         replace(agent, turn=replace(agent.turn, agent=f"{agent.turn.agent}-2")),
-        # Joined without care, this user and agent would be the same text as the first ones.
+        # If user and agent were joined without escaping, these would be the same text as the first ones.
         replace(agent, turn=replace(agent.turn, user=f"local/{agent.turn.agent}", agent="")),
     ]
     await agent.cell("secret = 1")

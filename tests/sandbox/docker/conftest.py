@@ -1,4 +1,4 @@
-"""One sandbox per test module; without a Docker Engine and its image these tests fail, they are never skipped."""
+"""One sandbox per test module. Without a Docker Engine and its image, these tests fail; they are never skipped."""
 
 import os
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig
 
 SOMEBODY = 12_345  # a host user who is not root
-RUNTIME = os.environ.get("KNACKBOX_TEST_RUNTIME", "")  # "runsc" for a run of the same tests under gVisor
+RUNTIME = os.environ.get("KNACKBOX_TEST_RUNTIME", "")  # "runsc" runs the same tests under gVisor
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -22,7 +22,7 @@ async def box() -> AsyncIterator[DockerSandbox]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder of an ordinary user's."""
+    """Return a folder that belongs to an ordinary user."""
     folder = tmp_path / "place"
     folder.mkdir()
     os.chown(folder, SOMEBODY, SOMEBODY)

@@ -1,4 +1,4 @@
-"""The stream between the engine and a container, and what goes over it. No engine needed."""
+"""The stream between the engine and a container, and its frames. These tests need no Docker Engine."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def piece(stream: int, data: bytes) -> bytes:
 
 
 @given(frames=FRAMES, cuts=st.lists(st.integers(1, 40), min_size=1), noise=st.binary(max_size=20))
-def test_frames_arrive_whole_however_the_stream_is_cut(
+def test_frames_are_complete_regardless_of_how_the_stream_is_split(
     frames: list[tuple[dict[str, int], bytes]], cuts: list[int], noise: bytes
 ) -> None:
     plain = b"".join(worker.pack(header, body) for header, body in frames)
@@ -49,12 +49,12 @@ def test_frames_arrive_whole_however_the_stream_is_cut(
     "data", [b"\xff" * 40, worker.HEADER.pack(3, 0) + b"[1]", worker.HEADER.pack(2, 0) + b"{]", b"x" * 12 + b"{}",
              worker.HEADER.pack(200_000, 0) + b"[" * 200_000]
 )  # fmt: skip
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
+def test_data_that_is_not_a_frame_is_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         Demultiplexer().feed(piece(1, data))
 
 
-def test_a_container_is_given_nothing_but_the_standard_library_and_our_own_modules() -> None:
+def test_a_container_receives_modules_that_need_only_the_standard_library() -> None:
     frame = bundle.boot_frame(())
     head, _ = worker.unpack_head(frame[: worker.HEADER.size])
     sources = json.loads(frame[worker.HEADER.size + head :])
@@ -75,18 +75,18 @@ class TestLeftovers:
         us = ContainerOwner.this_process()
         return ContainerOwner(f"{pid}.{boot or us.name.split('.')[1]}.abc", space or us.pid_namespace, started)
 
-    def test_our_own_and_those_of_a_living_engine_are_kept(self) -> None:
+    def test_containers_of_this_engine_and_of_other_living_engines_are_kept(self) -> None:
         us, alive = ContainerOwner.this_process(), ContainerOwner.this_process()
         assert alive.name != us.name
         assert not is_left_over(self.labelled(us), us)
         assert not is_left_over(self.labelled(alive), us)
         assert not is_left_over({"Id": "x", "State": "exited", "Labels": {}}, us)
 
-    def test_that_of_a_process_id_used_anew_is_left_over(self) -> None:
+    def test_a_container_whose_owners_process_id_was_reused_is_left_over(self) -> None:
         assert is_left_over(self.labelled(self.other(pid=os.getpid(), started="1")), ContainerOwner.this_process())
         assert is_left_over(self.labelled(self.other(pid=2**22 + 1, started="1")), ContainerOwner.this_process())
 
-    def test_what_cannot_be_known_is_kept_unless_it_has_ended(self) -> None:
+    def test_a_container_of_an_unknown_owner_is_kept_unless_it_has_ended(self) -> None:
         for elsewhere in (
             self.other(pid=2**22 + 1, started="1", boot="another-machine"),
             self.other(pid=2**22 + 1, started="1", space="pid:[1]"),
@@ -95,7 +95,7 @@ class TestLeftovers:
             assert is_left_over(self.labelled(elsewhere, "exited"), ContainerOwner.this_process())
 
 
-def test_shapes_are_equal_when_their_containers_would_be(tmp_path: Path) -> None:
+def test_shapes_are_equal_when_their_containers_would_be_equal(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     one = Shape.of(Limits(wall_s=1), ("b", "a"), Mount(tmp_path))
     assert one == Shape.of(Limits(wall_s=2, cpu_s=3), ("a", "b", "a"), Mount(tmp_path / "link"))

@@ -1,4 +1,4 @@
-"""Containers: how they are closed off, made ahead, used once, and gone."""
+"""Containers are isolated, started ahead of their job, used once, and removed."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from tests.sandbox.test_cleanup import (  # noqa: F401  (the first two are colle
     DAEMON,
     marked,
     test_a_daemonised_grandchild_dies_with_its_job,
-    test_what_the_listener_to_output_raises_ends_the_job_and_reaches_the_caller,
+    test_an_exception_of_the_output_listener_ends_the_job_and_reaches_the_caller,
 )
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-9")]
@@ -55,7 +55,7 @@ class TestClosedOff:
         assert {"no network", "read-only root", "no capabilities", "ordinary user", "memory limit", "seccomp"} <= held
         assert all(item.detail for item in report.items if item.state is State.ABSENT)
 
-    async def test_the_engine_was_told_so(self, box: DockerSandbox) -> None:
+    async def test_the_engine_has_the_requested_settings(self, box: DockerSandbox) -> None:
         await box.warm_up()
         with contextlib.closing(engine()) as api:
             found = api.inspect_container(ours(box._owner.name)[0]["Id"])
@@ -78,9 +78,9 @@ class TestClosedOff:
         outcome = await box.run(Job(language=Language.BASH, code=code))
         assert (outcome.end, outcome.stdout) == (End.OK, b"")
 
-    async def test_only_process_1_and_the_job_are_there(self, box: DockerSandbox) -> None:
+    async def test_a_container_has_only_process_1_and_the_job(self, box: DockerSandbox) -> None:
         outcome = await box.run(Job(code="import os\n[int(p) for p in os.listdir('/proc') if p.isdigit()]"))
-        assert len(outcome.value) == 2  # whatever its number is: the runtime has had processes of its own before
+        assert len(outcome.value) == 2  # the pid of the job varies, because the runtime had processes before it
         assert 1 in outcome.value
 
     async def test_there_is_no_interface_but_loopback(self, box: DockerSandbox) -> None:
@@ -97,7 +97,7 @@ class TestClosedOff:
         assert outcome.error is not None
         assert outcome.error.type == "PermissionError"
 
-    async def test_two_containers_are_two_users(self, box: DockerSandbox) -> None:
+    async def test_each_container_has_a_different_user(self, box: DockerSandbox) -> None:
         users = {(await box.run(Job(code="import os; os.getuid()"))).value for _ in range(4)}
         assert 0 not in users
         assert len(users) > 1
@@ -113,7 +113,7 @@ class TestOnce:
         await eventually(lambda: bool(before - {found["Id"] for found in ours(name)}))
         await eventually(lambda: sum(found["State"] == "running" for found in ours(name)) >= 2)
 
-    async def test_one_that_died_waiting_is_not_noticed_by_the_caller(self) -> None:
+    async def test_a_waiting_container_that_died_does_not_affect_the_caller(self) -> None:
         async with DockerSandbox(DockerConfig(warm=1)) as box:
             await box.warm_up()
             await eventually(lambda: sum(found["State"] == "running" for found in ours(box._owner.name)) == 1)
@@ -121,7 +121,7 @@ class TestOnce:
                 api.remove_container(ours(box._owner.name)[0]["Id"], force=True)
             assert (await box.run(Job(code="'again'"))).value == "again"
 
-    async def test_closing_leaves_nothing(self) -> None:
+    async def test_closing_leaves_no_container(self) -> None:
         async with DockerSandbox(DockerConfig(warm=3)) as box:
             await box.warm_up()
             running = asyncio.ensure_future(box.run(Job(code="while True: pass")))
@@ -141,7 +141,7 @@ class TestOnce:
             await task
         assert not marked(mark)
 
-    async def test_killed_from_outside_is_said_so(self, box: DockerSandbox) -> None:
+    async def test_a_kill_from_outside_is_reported(self, box: DockerSandbox) -> None:
         mark = f"{os.getpid()}.44{time.monotonic_ns()}"
         task = asyncio.ensure_future(box.run(Job(code=DAEMON.format(mark=mark, then="while True: pass"))))
         await eventually(lambda: bool(marked(mark)))
@@ -152,7 +152,7 @@ class TestOnce:
         assert (await task).end is End.KILLED
         assert (await box.run(Job(code="2"))).value == 2
 
-    async def test_when_all_boxes_are_in_use_and_the_queue_is_full_it_says_when_to_come_again(self) -> None:
+    async def test_when_all_boxes_are_in_use_and_the_queue_is_full_the_error_says_when_to_retry(self) -> None:
         async with DockerSandbox(DockerConfig(warm=1, max_boxes=1, max_queue=0)) as box:
             await box.warm_up()
             first = asyncio.ensure_future(box.run(Job(code="while True: pass", limits=Limits(wall_s=1))))
@@ -162,7 +162,7 @@ class TestOnce:
             assert busy.value.retry_after > 0
             assert (await first).end is End.TIMEOUT
 
-    async def test_the_threads_of_the_loop_are_left_to_others(self) -> None:
+    async def test_the_default_executor_of_the_loop_is_not_used(self) -> None:
         class Refusing(ThreadPoolExecutor):
             def submit(self, *_: Any, **__: Any) -> Any:
                 raise AssertionError("the default executor was used")
@@ -208,27 +208,27 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.spec("BOX-4")
 class TestDeadEngines:
-    async def test_kill_9_of_the_engine_ends_and_removes_all_that_ran_and_the_next_one_the_rest(self) -> None:
+    async def test_kill_9_of_the_engine_removes_running_containers_and_the_next_engine_the_rest(self) -> None:
         mark = f"{os.getpid()}.33{time.monotonic_ns()}"
         code = DAEMON.format(mark=mark, then="while True: pass")
         streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         process = subprocess.Popen([sys.executable, "-c", ENGINE], cwd=ROOT, **streams)
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(code)  # and not an argument of its: the mark is looked for there
+        process.stdin.write(code)  # not passed as an argument, because the test searches arguments for the mark
         process.stdin.close()
         owner = process.stdout.readline().strip()
         await eventually(lambda: bool(marked(mark)) and len(ours(owner)) >= 2)
         process.send_signal(signal.SIGKILL)
         process.wait(30)
         process.stdout.close()
-        # One it was making at that moment has not started, and has nothing in it to end.
+        # A container that was being created at that moment was not started, so it contains no process.
         await eventually(lambda: not marked(mark) and all(found["State"] == "created" for found in ours(owner)))
         async with DockerSandbox() as box:
             await box.warm_up()
             assert ours(owner) == []
 
-    async def test_what_it_had_made_and_not_started_is_removed_by_the_next_one(self) -> None:
+    async def test_a_created_container_of_a_dead_engine_is_removed_by_the_next_engine(self) -> None:
         made = subprocess.run([sys.executable, "-c", HALF_MADE], capture_output=True, cwd=ROOT, text=True, check=False)
         dead = made.stdout.strip()
         assert len(ours(dead)) == 1, made.stderr
@@ -236,7 +236,7 @@ class TestDeadEngines:
             await box.warm_up()
             assert ours(dead) == []
 
-    async def test_what_a_living_one_has_made_is_left_to_it(self, box: DockerSandbox) -> None:
+    async def test_containers_of_a_living_engine_are_not_removed(self, box: DockerSandbox) -> None:
         await box.warm_up()
         async with DockerSandbox() as other:
             await other.warm_up()
@@ -246,7 +246,9 @@ class TestDeadEngines:
 
 @pytest.mark.spec("BOX-6")
 class TestWorkspace:
-    async def test_it_is_shared_read_write_and_files_are_its_owners(self, box: DockerSandbox, place: Path) -> None:
+    async def test_a_workspace_is_shared_read_write_and_its_owner_owns_new_files(
+        self, box: DockerSandbox, place: Path
+    ) -> None:
         (place / "in.txt").write_text("hello")
         job = Job(code="open('out.txt', 'w').write(open('in.txt').read() * 2)", workspace=Mount(place))
         assert (await box.run(job)).end is End.OK
@@ -254,19 +256,17 @@ class TestWorkspace:
         assert (place / "out.txt").stat().st_uid == SOMEBODY
         assert sorted(found.name for found in place.iterdir()) == ["in.txt", "out.txt"]
 
-    async def test_files_of_the_job_do_not_land_in_it(self, box: DockerSandbox, place: Path) -> None:
+    async def test_files_of_the_job_are_not_written_to_the_workspace(self, box: DockerSandbox, place: Path) -> None:
         job = Job(code="open('/tmp/job/a').read()", files={"a": b"text"}, workspace=Mount(place))
         assert (await box.run(job)).value == "text"
         assert list(place.iterdir()) == []
 
-    async def test_it_can_be_read_only(self, box: DockerSandbox, place: Path) -> None:
+    async def test_a_workspace_can_be_read_only(self, box: DockerSandbox, place: Path) -> None:
         outcome = await box.run(Job(code="open('x', 'w')", workspace=Mount(place, Writes.NO)))
         assert outcome.end is End.ERROR
         assert list(place.iterdir()) == []
 
-    async def test_roots_folder_can_be_read_and_is_refused_for_writing(
-        self, box: DockerSandbox, tmp_path: Path
-    ) -> None:
+    async def test_a_folder_of_root_can_be_read_but_not_written(self, box: DockerSandbox, tmp_path: Path) -> None:
         tmp_path.chmod(0o755)
         (tmp_path / "in.txt").write_text("hello")
         outcome = await box.run(Job(code="open('in.txt').read()", workspace=Mount(tmp_path, Writes.NO)))
@@ -274,7 +274,7 @@ class TestWorkspace:
         with pytest.raises(SandboxError, match=r"belongs to root.*namespace backend"):
             await box.run(Job(code="1", workspace=Mount(tmp_path)))
 
-    async def test_a_link_that_points_out_of_it_leads_nowhere(self, box: DockerSandbox, place: Path) -> None:
+    async def test_a_link_that_points_out_of_a_workspace_leads_nowhere(self, box: DockerSandbox, place: Path) -> None:
         secret = place.parent / "secret"
         secret.write_text("secret")
         secret.chmod(0o644)
@@ -283,11 +283,11 @@ class TestWorkspace:
         code = f"import os\n[os.path.exists('out'), os.path.exists('up{secret}'), os.path.exists('../secret')]"
         assert (await box.run(Job(code=code, workspace=Mount(place)))).value == [False, False, False]
 
-    async def test_one_that_is_not_there_is_refused(self, box: DockerSandbox, tmp_path: Path) -> None:
+    async def test_a_missing_folder_is_refused(self, box: DockerSandbox, tmp_path: Path) -> None:
         with pytest.raises(SandboxError, match="No such file"):
             await box.run(Job(code="1", workspace=Mount(tmp_path / "missing")))
 
-    async def test_an_engine_on_another_machine_is_refused_before_it_is_asked(self, place: Path) -> None:
+    async def test_a_workspace_is_refused_if_the_engine_is_on_another_machine(self, place: Path) -> None:
         async with DockerSandbox(DockerConfig(url="tcp://192.0.2.1:2376")) as box:
             with pytest.raises(SandboxError, match="does not see this machine's folders"):
                 await box.run(Job(code="1", workspace=Mount(place)))
@@ -303,7 +303,9 @@ class TestRefused:
             Job(workspace=Mount(Path("/tmp"), Writes.COPY)),
         ],
     )
-    async def test_what_it_cannot_do_is_said_with_what_can(self, box: DockerSandbox, job: Job) -> None:
+    async def test_an_unsupported_job_is_refused_with_the_backend_that_supports_it(
+        self, box: DockerSandbox, job: Job
+    ) -> None:
         with pytest.raises(SandboxError, match="namespace backend"):
             await box.run(job)
 
@@ -311,20 +313,20 @@ class TestRefused:
         async with DockerSandbox(DockerConfig(url=f"unix://{tmp_path}/none.sock")) as box:
             report = await box.report()
             assert [item.name for item in report.missing] == ["container"]
-            with pytest.raises(SandboxError, match=r"No Docker Engine answers at unix://.*Start one"):
+            with pytest.raises(SandboxError, match=r"No Docker Engine answered at unix://.*Start one"):
                 await box.run(Job(code="1"))
 
-    async def test_an_image_that_is_not_there_is_named(self) -> None:
+    async def test_a_missing_image_is_named(self) -> None:
         async with DockerSandbox(DockerConfig(image="knackbox-no-such-image")) as box:
             with pytest.raises(SandboxError, match="knackbox-no-such-image"):
                 await box.run(Job(code="1"))
 
-    async def test_a_runtime_the_engine_has_not_is_named_with_those_it_has(self) -> None:
+    async def test_a_missing_runtime_is_named_with_the_available_ones(self) -> None:
         async with DockerSandbox(DockerConfig(runtime="no-such-runtime")) as box:
             with pytest.raises(SandboxError, match=r"no-such-runtime.*runc"):
                 await box.run(Job(code="1"))
 
-    async def test_an_image_without_the_interpreter_is_told_in_the_engines_words(self) -> None:
+    async def test_an_image_without_an_interpreter_is_reported_with_the_engines_message(self) -> None:
         async with DockerSandbox(DockerConfig(python="no-such-python")) as box:
             with pytest.raises(SandboxError, match="no-such-python"):
                 await box.run(Job(code="1"))

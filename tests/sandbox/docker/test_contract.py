@@ -1,6 +1,6 @@
-"""What any sandbox promises, kept by containers: the tests of the namespace backend, run on this one.
+"""Runs the tests of the namespace backend on containers, since every sandbox must pass them.
 
-Imported by name, so that pytest finds them here and gives them this package's `box`.
+They are imported by name, so that pytest finds them here and passes them the `box` of this package.
 """
 
 import pytest
@@ -15,18 +15,18 @@ from tests.sandbox.test_isolation import (  # noqa: F401  (collected here)
     test_the_kernel_refuses,
 )
 from tests.sandbox.test_limits import (  # noqa: F401  (collected here)
+    test_a_caught_limit_is_reported_even_if_the_job_succeeds,
     test_a_limit_ends_the_job_with_its_own_reason,
-    test_a_limit_the_code_survived_is_named_although_it_ended_well,
-    test_an_endless_printer_leaves_only_what_is_kept_in_memory,
-    test_usage_says_what_the_whole_tree_took,
+    test_endless_output_does_not_fill_the_memory_of_the_engine,
+    test_usage_covers_the_whole_process_tree,
 )
 from tests.sandbox.test_outcomes import (  # noqa: F401  (collected here)
     test_a_call_that_leaves_the_process_is_an_error_even_with_exit_code_zero,
-    test_a_call_that_returns_what_json_cannot_hold_says_what_to_return_instead,
+    test_a_call_that_returns_what_json_cannot_represent_says_what_to_return_instead,
     test_a_file_that_would_leave_the_folder_is_refused_before_anything_runs,
-    test_a_language_that_cannot_be_called_into_says_so,
     test_an_exception_comes_back_with_its_own_frames_only,
-    test_any_json_value_comes_back_as_it_went_in,
+    test_any_json_value_is_returned_unchanged,
+    test_calling_a_function_in_another_language_is_refused,
     test_each_job_gets_a_fresh_box,
     test_every_language_reads_its_input_and_arguments,
     test_exit_codes_are_those_of_the_script,

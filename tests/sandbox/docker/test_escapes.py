@@ -1,4 +1,4 @@
-"""Every attempt of the escape suite that is for containers, each in a container of its own; and the self-check."""
+"""Makes every attempt of the escape suite that applies to containers, each in a new container; and the self-check."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -28,7 +28,7 @@ def stage() -> Iterator[Stage]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def box(stage: Stage) -> AsyncIterator[DockerSandbox]:
-    """Started when the secrets are there already: they must not get in by the environment."""
+    """Start a sandbox after the secrets exist: they must not be inherited through the environment."""
     async with DockerSandbox(DockerConfig()) as sandbox:
         yield sandbox
 
@@ -40,9 +40,9 @@ async def test_the_attempt_fails(box: DockerSandbox, stage: Stage, attempt: Atte
 
 
 @pytest.mark.spec("BOX-14")
-async def test_every_promise_is_kept_but_for_what_containers_do_not_offer(box: DockerSandbox) -> None:
-    findings = await self_check(box, escapes=False)  # those are made above, one by one
+async def test_every_check_passes_except_those_of_unsupported_features(box: DockerSandbox) -> None:
+    findings = await self_check(box, escapes=False)  # the escapes are attempted above, one by one
     assert [f"{each.name}: {each.detail}" for each in findings if each.failed] == []
     skipped = {each.name: each.detail for each in findings if each.verdict is Verdict.SKIPPED}
-    assert skipped.keys() == {"a workspace can be copied", "numpy"}  # the image has Debian's Python and no more
+    assert skipped.keys() == {"a workspace can be copied", "numpy"}  # the image has only Debian's Python
     assert "has no copy-on-write workspaces" in skipped["a workspace can be copied"]

@@ -1,4 +1,4 @@
-"""Connections over one stream of frames, and the sockets they come from. No container needed."""
+"""Connections over one stream of frames, and the engine's sockets for them. These tests need no container."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ GREETING = bytes([0xFF, *[0] * 9, 3, *[0] * 53])
 
 
 class End:
-    """One end of a stream, with the frames that wait to be taken by the other one."""
+    """One end of a stream, with the frames that wait for the other end."""
 
     def __init__(self, *, metered: bool = False) -> None:
         self.poller = select.poll()
@@ -43,7 +43,7 @@ class End:
         self.sent.append(Frame(header, body))
 
     def begin(self, number: int) -> socket.socket:
-        """The far side of a new flow's socket."""
+        """Begin a flow, and return the other end of its socket."""
         ours, theirs = socket.socketpair()
         self.flows.begin(number)
         self.flows.connect(number, ours)
@@ -73,8 +73,8 @@ def ends() -> Iterator[tuple[End, End]]:
         end.close()
 
 
-def settle(left: End, right: End) -> None:
-    """Until there is nothing more to do."""
+def exchange_all(left: End, right: End) -> None:
+    """Process both ends until there is nothing more to do."""
     deadline = time.monotonic() + 20
     while True:
         moved = left.turn() + right.turn()
@@ -108,7 +108,7 @@ def test_every_connection_gets_its_own_bytes_in_order(pieces: list[tuple[int, bo
     for number, inward, data in pieces:
         pairs[number][0 if inward else 1].send(data)
         wanted[number, inward] = wanted.get((number, inward), b"") + data
-        settle(left, right)
+        exchange_all(left, right)
     for number, (near, far) in pairs.items():
         assert received(far) == wanted.get((number, True), b"")
         assert received(near) == wanted.get((number, False), b"")
@@ -116,7 +116,7 @@ def test_every_connection_gets_its_own_bytes_in_order(pieces: list[tuple[int, bo
     right.close()
 
 
-def test_more_than_a_window_arrives_whole(ends: tuple[End, End]) -> None:
+def test_data_larger_than_a_window_arrives_completely(ends: tuple[End, End]) -> None:
     left, right = ends
     near, far = left.begin(1), right.begin(1)
     data = os.urandom(5 * WINDOW)
@@ -127,12 +127,12 @@ def test_more_than_a_window_arrives_whole(ends: tuple[End, End]) -> None:
         if sent < len(data):
             with contextlib.suppress(BlockingIOError):
                 sent += far.send(data[sent:])
-        settle(left, right)
+        exchange_all(left, right)
         got += received(near)
     assert got == data
 
 
-def test_a_reader_that_does_not_read_holds_up_itself_alone(ends: tuple[End, End]) -> None:
+def test_a_reader_that_does_not_read_delays_only_itself(ends: tuple[End, End]) -> None:
     left, right = ends
     slow, printer = left.begin(1), right.begin(1)
     quick, other = left.begin(2), right.begin(2)
@@ -143,20 +143,20 @@ def test_a_reader_that_does_not_read_holds_up_itself_alone(ends: tuple[End, End]
                 printer.send(b"x" * 65_536)
                 assert time.monotonic() < deadline
         except BlockingIOError:
-            settle(left, right)
+            exchange_all(left, right)
     other.send(b"here")
-    settle(left, right)
+    exchange_all(left, right)
     assert received(quick) == b"here"
     assert len(left.flows._flows[1].left) <= WINDOW
     assert received(slow)
 
 
-def test_what_was_sent_before_the_end_arrives_before_it(ends: tuple[End, End]) -> None:
+def test_data_sent_before_the_end_arrives_before_the_end(ends: tuple[End, End]) -> None:
     left, right = ends
     near, far = left.begin(1), right.begin(1)
     far.send(b"last words")
     far.close()
-    settle(left, right)
+    exchange_all(left, right)
     assert near.recv(100) == b"last words"
     assert near.recv(100) == b""
     assert len(left.flows) == len(right.flows) == 0
@@ -175,14 +175,14 @@ def test_what_was_sent_before_the_end_arrives_before_it(ends: tuple[End, End]) -
     ],
     ids=["too much", "room never taken", "less room", "no number", "nothing", "unknown", "no flow"],
 )
-def test_who_does_not_keep_to_the_rules_is_not_listened_to(frames: list[Frame]) -> None:
+def test_frames_that_violate_the_protocol_are_rejected(frames: list[Frame]) -> None:
     end = End()
-    end.flows.begin(1)  # not connected yet: all of it would be held here
+    end.flows.begin(1)  # not connected yet, so all data would be kept here
     with pytest.raises(ProtocolError):
         deque(map(end.flows.take, frames), maxlen=0)
 
 
-def test_a_message_of_boundless_size_ends_its_connection_before_it_is_read() -> None:
+def test_a_message_over_the_limit_ends_its_connection_before_it_is_read() -> None:
     end = End(metered=True)
     client = end.begin(1)
     end.flows.take(Frame({"flow": 1}, GREETING + b"\x02" + (1 << 40).to_bytes(8)))
@@ -215,7 +215,7 @@ def test_a_connection_waits_for_a_job_that_does_not_listen_yet() -> None:
     end.close()
 
 
-def test_only_the_ports_of_the_job_are_connected_to() -> None:
+def test_only_ports_of_the_job_accept_connections() -> None:
     end = End()
     with socket.create_server(("127.0.0.1", 0)) as server:
         ways = Ways(end.poller, end.flows, [1])
@@ -241,7 +241,7 @@ class TestSockets:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
         return tmp_path
 
-    def test_they_are_this_users_alone_and_gone_when_closed(self, base: Path) -> None:
+    def test_socket_folders_are_private_and_removed_when_closed(self, base: Path) -> None:
         with inlets.KernelSockets(5) as ways:
             (folder,) = base.iterdir()
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -255,7 +255,7 @@ class TestSockets:
             assert folder.exists()
         assert not list(base.iterdir())
 
-    def test_a_path_longer_than_sockets_take_does_not_matter(
+    def test_a_path_longer_than_the_limit_of_sockets_works(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         long = tmp_path / ("x" * 200)
@@ -266,7 +266,7 @@ class TestSockets:
         assert not list(long.iterdir())
 
     @pytest.mark.parametrize("end", ["kill -9", "exit"])
-    def test_those_of_a_process_that_is_gone_are_removed(self, base: Path, end: str) -> None:
+    def test_sockets_of_a_process_that_has_ended_are_removed(self, base: Path, end: str) -> None:
         code = (
             "import sys; from sandbox.docker.inlets import KernelSockets; ways = KernelSockets(5); print(flush=True); "
             "sys.stdin.readline()"
@@ -278,7 +278,7 @@ class TestSockets:
         assert other.stdout is not None
         other.stdout.readline()
         inlets.sweep()
-        assert len(list(base.iterdir())) == 1  # its owner lives
+        assert len(list(base.iterdir())) == 1  # its owner is alive
         if end == "exit":
             other.stdin.write(b"\n")
         else:
@@ -288,7 +288,7 @@ class TestSockets:
             inlets.sweep()
         assert not list(base.iterdir())
 
-    def test_what_is_not_ours_is_left_alone(self, base: Path) -> None:
+    def test_other_folders_are_not_removed(self, base: Path) -> None:
         (base / "knackbox-inlets-file").write_text("")
         (base / "knackbox-inlets-link").symlink_to(tempfile.gettempdir())
         (base / "another").mkdir()

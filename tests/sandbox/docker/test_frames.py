@@ -1,4 +1,4 @@
-"""Frames of a container that has been taken over: none costs the engine more than it should."""
+"""Frames of a container under an attacker's control: each takes only bounded resources of the engine."""
 
 import json
 
@@ -19,7 +19,7 @@ def test_a_header_of_too_many_values_is_never_decoded(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.spec("CALL-14")
-def test_the_largest_value_that_a_worker_reports_is_taken() -> None:
+def test_the_largest_value_that_a_worker_reports_is_accepted() -> None:
     value = list(range(MAX_NODES))
     (frame,) = Frames().feed(worker.pack({"answer": {"value": value}}))
     assert frame.header["answer"]["value"] == value
@@ -29,7 +29,7 @@ def test_the_largest_value_that_a_worker_reports_is_taken() -> None:
 @pytest.mark.parametrize("faulty", [b"[]", b"not JSON"])
 @pytest.mark.parametrize("together", [True, False], ids=["in one piece", "in two pieces"])
 def test_frames_that_arrive_with_a_faulty_one_are_not_lost(faulty: bytes, together: bool) -> None:
-    """One of them may say that the job has begun: without it the job would be run again."""
+    """Send a frame that says that the job has begun: if it were lost, the job would be run again."""
     taken, fault = worker.pack({"taken": True}), worker.HEADER.pack(len(faulty), 0) + faulty
     pieces = [taken + fault] if together else [taken, fault]
     with pytest.raises(ProtocolError) as raised:

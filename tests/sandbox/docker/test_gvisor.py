@@ -1,9 +1,9 @@
-"""The same containers with gVisor's kernel of their own. What it lacks of Linux's protections is made up for.
+"""The same containers under gVisor, which has its own kernel and replaces Linux's protections that it lacks.
 
 `scripts/docker_engine.sh` gives its engine this runtime where Debian has the package. Without it these tests fail;
-`make test-docker` leaves them out then, and says so. `KNACKBOX_TEST_RUNTIME=runsc` runs all other tests of this folder under it: those that fail then
-are about what gVisor itself does otherwise (threads do not count as processes, `NoNewPrivs` is not shown, RLIMIT_NPROC
-can be raised, a 32-bit call is answered, `oom_score_adj` is a file of its own).
+`make test-docker` then omits them, and says so. `KNACKBOX_TEST_RUNTIME=runsc` runs all other tests of this folder under
+gVisor. Those that fail then concern differences of gVisor itself: threads do not count as processes, `NoNewPrivs` is
+not shown, RLIMIT_NPROC can be raised, a 32-bit call is answered, and `oom_score_adj` is an ordinary file.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ async def gvisor() -> AsyncIterator[DockerSandbox]:
         yield sandbox
 
 
-async def test_nothing_required_is_missing_and_the_kernel_is_its_own(gvisor: DockerSandbox) -> None:
+async def test_every_required_protection_holds_and_the_container_has_its_own_kernel(gvisor: DockerSandbox) -> None:
     report = await gvisor.report()
     assert report.missing == ()
     assert {item.name: item.state for item in report.items}["own kernel"] is State.ENFORCED
@@ -58,7 +58,9 @@ async def test_every_language_runs(gvisor: DockerSandbox, language: Language) ->
         "'not a frame'",
     ],
 )
-async def test_a_job_that_writes_where_process_1_writes_forges_nothing(gvisor: DockerSandbox, frame: str) -> None:
+async def test_a_job_that_writes_to_the_stream_of_process_1_cannot_forge_an_answer(
+    gvisor: DockerSandbox, frame: str
+) -> None:
     code = f"""
 import json, struct, time
 text = json.dumps({frame}).encode()
@@ -81,7 +83,7 @@ time.sleep(20)
         (
             End.PROCESSES,
             "import os, time\nfor _ in range(40):\n    if os.fork() == 0: time.sleep(20)\ntime.sleep(20)",
-            Limits(processes=12, threads=12),  # the greater of both bounds the tasks of a job
+            Limits(processes=12, threads=12),  # the larger of the two limits the tasks of a job
         ),
     ],
 )

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pyte
 ROOT = Path(__file__).parents[3]
 WAIT_S = 60
 SHORT = CellLimits(wall_s=0.5, grace_s=10.0)
-# A cell may be slow to begin: gVisor's kernel, and much else on the machine.
+# A cell may begin late, because of gVisor's kernel and the load of the machine.
 PATIENT = CellLimits(wall_s=60.0, grace_s=20.0)
 
 
@@ -46,14 +46,14 @@ PATIENT = CellLimits(wall_s=60.0, grace_s=20.0)
     scope="module", loop_scope="module", params=["", pytest.param("runsc", marks=pytest.mark.gvisor)]
 )
 async def box(request: pytest.FixtureRequest) -> AsyncIterator[DockerSandbox]:
-    """Of the engine's default runtime, and with gVisor."""
+    """Yield a sandbox with the engine's default runtime, and one with gVisor."""
     async with DockerSandbox(DockerConfig(runtime=request.param)) as sandbox:
         yield sandbox
 
 
 @pytest.fixture(scope="module", autouse=True)
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the sockets of these kernels are; nothing may stay there."""
+    """Yield the folder of the kernels' sockets, and check that it is empty afterwards."""
     place = tmp_path_factory.mktemp("runtime")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(place))
@@ -63,7 +63,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def start(box: DockerSandbox) -> AsyncIterator[Start]:
-    """Start a kernel of a spec; gives it with a client that it has answered."""
+    """Yield a function that starts a kernel, and returns it with a client that is ready."""
     async with starting(box) as begin:
         yield begin
 
@@ -87,7 +87,7 @@ class TestCells:
         assert (await talk.run("assert x >= 1", PATIENT)).ok
 
     @pytest.mark.spec("KERN-5")
-    async def test_a_cancelled_cell_is_interrupted_and_the_next_one_is_not_hit_by_it(self, start: Start) -> None:
+    async def test_a_cancelled_cell_is_interrupted_and_the_next_one_is_not_affected(self, start: Start) -> None:
         _, talk = await start()
         for _ in range(5):
             running = asyncio.ensure_future(talk.run("import time\nprint('old')\ntime.sleep(60)", PATIENT))
@@ -123,7 +123,7 @@ class TestCells:
         self, box: DockerSandbox, start: Start
     ) -> None:
         _, talk = await start(memory_bytes=256 << 20)
-        if not box._config.runtime:  # gVisor grants what is not touched
+        if not box._config.runtime:  # gVisor grants memory that is not touched
             cell = await talk.run("x = bytearray(400 << 20)", PATIENT)
             assert cell.error is not None
             assert cell.error.type == "MemoryError"
@@ -155,7 +155,7 @@ class TestCells:
         assert (cell.end, len(cell.stdout), set(cell.stdout)) == (End.OK, 10_000_000, {"é"})
 
     @pytest.mark.spec("KERN-4")
-    async def test_a_client_that_does_not_listen_keeps_nobody_else_from_being_answered(self, start: Start) -> None:
+    async def test_a_client_that_does_not_read_does_not_delay_other_clients(self, start: Start) -> None:
         kernel, talk = await start()
         context = zmq.asyncio.Context()
         deaf = context.socket(zmq.SUB)
@@ -163,7 +163,7 @@ class TestCells:
         deaf.subscribe(b"")
         deaf.connect(f"ipc://{kernel.connection['ip']}-2")
         await talk.run("import threading", PATIENT)
-        # The printer waits for its reader, in a thread of its own; the shell has to go on.
+        # Printing waits for its reader in a separate thread; the shell must continue.
         await talk.run("t = threading.Thread(target=print, args=('x' * 30_000_000,), daemon=True)\nt.start()", PATIENT)
         reply = await asyncio.wait_for(_ask(kernel, context), WAIT_S)
         assert reply["content"]["status"] == "ok"
@@ -176,7 +176,7 @@ class TestCells:
         assert cell.error is not None
         assert cell.error.message.endswith(("Network is unreachable", "No route to host"))  # gVisor says the second
 
-    async def test_the_workspace_is_where_a_kernel_starts(self, start: Start, place: Path) -> None:
+    async def test_a_kernel_starts_in_the_workspace(self, start: Start, place: Path) -> None:
         (place / "data.csv").write_text("a,b\n")
         _, talk = await start(workspace=Mount(place))
         cell = await talk.run("import os\nopen('out.txt', 'w').write(open('data.csv').read())\nos.getcwd()", PATIENT)
@@ -187,27 +187,27 @@ class TestCells:
         assert cell.error is not None
         assert not (place / "again.txt").exists()
 
-    async def test_what_the_cells_started_dies_with_the_kernel(self, box: DockerSandbox, start: Start) -> None:
+    async def test_processes_that_cells_started_die_with_the_kernel(self, box: DockerSandbox, start: Start) -> None:
         mark = f"{os.getpid()}.99"
         kernel, talk = await start()
         code = f"import subprocess; child = subprocess.Popen(['sleep', '{mark}'], start_new_session=True)"
         assert (await talk.run(code, PATIENT)).ok
-        if not box._config.runtime:  # gVisor's processes are not the host's
+        if not box._config.runtime:  # processes in gVisor are not processes of the host
             assert marked(mark)
         running = {found["Id"] for found in ours(box._owner.name)}
         await kernel.kill()
         assert not marked(mark)
-        # At least one: a container of an earlier test may be on its way out, too.
+        # At least one is gone: a container of an earlier test may be ending, too.
         await eventually(lambda: bool(running - {found["Id"] for found in ours(box._owner.name)}))
 
-    async def test_four_kernels_at_once_are_four(self, start: Start) -> None:
+    async def test_four_concurrent_kernels_are_separate(self, start: Start) -> None:
         talks = [talk for _, talk in [await start() for _ in range(4)]]
         await asyncio.gather(*(talk.run(f"x = {number}", PATIENT) for number, talk in enumerate(talks)))
         cells = await asyncio.gather(*(talk.run("print(x, end='')", PATIENT) for talk in talks))
         assert [cell.stdout for cell in cells] == ["0", "1", "2", "3"]
 
     @pytest.mark.spec("KERN-3", "KERN-5")
-    async def test_a_pool_keeps_them_by_name_and_says_once_what_was_lost(self, box: DockerSandbox) -> None:
+    async def test_a_pool_keeps_kernels_by_name_and_reports_a_loss_once(self, box: DockerSandbox) -> None:
         async with KernelPool(box, PoolConfig(warm=1)) as pool:
             assert (await pool.run(ANN, "x = 1", limits=PATIENT)).ok
             assert (await pool.run(BOB, "x = 2", limits=PATIENT)).ok
@@ -221,10 +221,8 @@ class TestCells:
 
 
 class TestEnds:
-    async def test_cancelling_before_there_is_a_container_leaves_nothing(
-        self, box: DockerSandbox, folders: Path
-    ) -> None:
-        shape = KernelSpec(processes=33)  # nothing waits for this one
+    async def test_a_cancelled_start_leaves_nothing(self, box: DockerSandbox, folders: Path) -> None:
+        shape = KernelSpec(processes=33)  # no container with this shape is ready
         for wait in (0.0, 0.05, 0.3, 0.6):
             task = asyncio.ensure_future(BoxedKernel.start(box, shape))
             await asyncio.wait((task,), timeout=wait)
@@ -235,7 +233,9 @@ class TestEnds:
                 kernel.forget()
             assert not list(folders.iterdir())
 
-    async def test_a_pool_closed_while_kernels_get_ready_leaves_none(self, box: DockerSandbox, folders: Path) -> None:
+    async def test_a_pool_that_is_closed_while_kernels_start_leaves_none(
+        self, box: DockerSandbox, folders: Path
+    ) -> None:
         for wait in (0.02, 0.05, 0.1, 0.2, 0.4):
             pool = KernelPool(box, PoolConfig(warm=2))
             task = asyncio.ensure_future(pool.warm_up(KernelSpec()))
@@ -252,7 +252,7 @@ class TestEnds:
         assert not ours(box._owner.name)
         kernel.forget()
 
-    async def test_a_container_that_is_removed_is_the_end_of_its_kernel(self) -> None:
+    async def test_removing_a_container_ends_its_kernel(self) -> None:
         async with DockerSandbox() as box:
             kernel = await BoxedKernel.start(box, KernelSpec())
             with contextlib.closing(engine()) as api:
@@ -262,7 +262,7 @@ class TestEnds:
             assert "killed" in kernel.why or "ended before" in kernel.why
             kernel.forget()
 
-    async def test_it_leaves_no_descriptor_and_no_thread_in_the_engine(self, start: Start) -> None:
+    async def test_a_kernel_leaves_no_descriptor_and_no_thread_in_the_engine(self, start: Start) -> None:
         async def once() -> None:
             kernel, talk = await start()
             await talk.run("1", PATIENT)
@@ -290,7 +290,7 @@ class TestEnds:
             assert cell.error is None or cell.error.type == "PermissionError"
             assert (await pool.run(ANN, "print('here')", limits=PATIENT)).stdout == "here\n"
 
-    async def test_what_containers_have_not_is_refused_by_name(self, box: DockerSandbox) -> None:
+    async def test_unsupported_features_are_refused_by_name(self, box: DockerSandbox) -> None:
         handle = ServiceHandle([61001])
         with pytest.raises(Unsupported, match="egress"):
             await box.run_service(Job(code="1", egress=(Destination("example.com", 443),)), handle)
@@ -364,7 +364,7 @@ class TestJupyter:
     def specs(
         self, request: pytest.FixtureRequest, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> KernelSpecManager:
-        """A kernelspec as a user would have it, and nothing else of Jupyter's."""
+        """Return a manager with a kernelspec like a user's, and no other kernelspecs."""
         (place / "data.csv").write_text("a,b\n1,2\n")
         folder = tmp_path / "kernels" / "contained"
         folder.mkdir(parents=True)
@@ -429,7 +429,7 @@ class TestJupyter:
 
 
 async def _ask(kernel: BoxedKernel, context: "zmq.asyncio.Context") -> dict[str, dict[str, str]]:
-    """One question on the shell, by another client."""
+    """Send one request on the shell channel with another client, and return the reply."""
     talk = KernelClient(kernel, context)
     try:
         talk._client.kernel_info()

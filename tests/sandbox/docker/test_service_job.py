@@ -1,4 +1,4 @@
-"""The engine's side of a kept job, over a stream whose other end does as it likes. No container needed."""
+"""The engine's side of a job that is a server; the test controls the other end of its stream. Needs no container."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ WAIT_S = 20
 
 
 class Far:
-    """What stands for the container: the other end of its streams, and clients of the job."""
+    """Replaces the container: the other end of its streams, and clients of the job."""
 
     def __init__(self, runtime: Path) -> None:
         self.stream, self._theirs = socket.socketpair()
@@ -85,13 +85,13 @@ async def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     far.close()
 
 
-async def test_a_client_is_carried_while_the_loop_stands_still(far: Far) -> None:
+async def test_a_client_is_served_while_the_event_loop_is_blocked(far: Far) -> None:
     await far.hear()  # the job
     client = far.client()
     client.sendall(b"question")
     far.stream.settimeout(WAIT_S)
     frames, heard = Frames(), list[Frame]()
-    while len(heard) < 2:  # without giving the loop a turn
+    while len(heard) < 2:  # without yielding to the event loop
         heard += frames.feed(far.stream.recv(1 << 16))
     assert [frame.header for frame in heard] == [{"flow": 1, "port": 61001}, {"flow": 1}]
     assert heard[1].body == b"question"
@@ -110,7 +110,7 @@ async def test_a_signal_is_sent_and_waited_for_until_it_is_confirmed(far: Far) -
     await asyncio.wait_for(waiting, WAIT_S)
 
 
-async def test_nobody_waits_for_the_signal_of_a_job_that_has_ended(far: Far) -> None:
+async def test_waiting_for_a_signal_to_be_confirmed_ends_when_the_job_ends(far: Far) -> None:
     await far.hear()
     far.job.signal(2)
     waiting = asyncio.ensure_future(far.job.signalled())
@@ -142,7 +142,7 @@ async def test_a_forged_frame_ends_the_job(far: Far, forged: tuple[dict[str, Any
     assert (await far.ended()).end is End.POLICY
 
 
-async def test_a_stream_that_nobody_reads_does_not_keep_it_from_being_cancelled(far: Far) -> None:
+async def test_a_job_can_be_cancelled_while_nobody_reads_its_stream(far: Far) -> None:
     held = 0
     deadline = time.monotonic() + WAIT_S
     for _ in range(16):

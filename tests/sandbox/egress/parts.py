@@ -1,4 +1,4 @@
-"""Real servers on loopback, a certificate authority of the test's own, and a resolver that says what a test wants."""
+"""Real servers on loopback, a certificate authority for tests, and a resolver that returns what a test sets."""
 
 import asyncio
 import datetime as dt
@@ -22,7 +22,12 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @dataclass
 class Names:
-    """A resolver. answers: per name, what each look-up in turn gets; the last stays."""
+    """A resolver.
+
+    Attributes:
+        answers: For each name, the result of each lookup in turn; the last one is repeated.
+        asked: The names that were looked up.
+    """
 
     answers: dict[str, list[list[str]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -37,7 +42,7 @@ class Names:
 
 @dataclass
 class Server:
-    """A server and what it has seen."""
+    """A server, with the connections and requests that it has received."""
 
     port: int
     connections: int = 0
@@ -47,7 +52,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(handler: Handler, *, context: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-    """`handler` per connection; the connection is closed when it returns, whatever the client did meanwhile."""
+    """Serve, with `handler` called for each connection. A connection is closed when its handler returns."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -81,7 +86,7 @@ async def serving(handler: Handler, *, context: ssl.SSLContext | None = None) ->
 def http(
     *, status: str = "200 OK", fields: str = "", body: bytes = b"hello", seen: list[bytes] | None = None
 ) -> Handler:
-    """Answers every request of a connection alike, and keeps the connection."""
+    """Return a handler that sends the same response to every request, and keeps the connection open."""
 
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -95,7 +100,7 @@ def http(
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Sends back what it gets, until the client has no more; then says so."""
+    """Send back the data of the client until its end, then end the stream."""
     while data := await reader.read(1 << 16):
         writer.write(data)
         await writer.drain()
@@ -105,7 +110,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 @dataclass
 class Authority:
-    """A certificate authority that nobody else trusts."""
+    """A certificate authority that only the tests trust."""
 
     folder: Path
 
@@ -119,7 +124,7 @@ class Authority:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def context(self, *hosts: str) -> ssl.SSLContext:
-        """For a server that is these hosts."""
+        """Return the TLS context of a server with these host names."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0])])
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
@@ -161,5 +166,5 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def open_sockets() -> list[str]:
-    """The sockets this process holds, by inode."""
+    """Return the sockets that this process has open, by inode."""
     return sorted(each for each in open_descriptors() if each.startswith("socket:"))

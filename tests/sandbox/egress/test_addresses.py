@@ -1,4 +1,4 @@
-"""Which addresses are public. A wrong answer here is a way into the operator's network."""
+"""Addresses are classified as public or not. A mistake would give access to the operator's network."""
 
 import ipaddress
 
@@ -67,7 +67,7 @@ NOT_PUBLIC = [
 
 
 @pytest.mark.parametrize("text", NOT_PUBLIC)
-def test_it_is_not_public(text: str) -> None:
+def test_the_address_is_not_public(text: str) -> None:
     assert kind_of(parse(text)) is not AddressKind.PUBLIC
 
 
@@ -75,12 +75,12 @@ def test_it_is_not_public(text: str) -> None:
     "text",
     ["1.1.1.1", "8.8.8.8", "93.184.216.34", "172.32.0.1", "2606:4700::1111", "2a00:1450::1", "64:ff9b::808:808"],
 )
-def test_it_is_public(text: str) -> None:
+def test_the_address_is_public(text: str) -> None:
     assert kind_of(parse(text)) is AddressKind.PUBLIC
 
 
 @given(st.ip_addresses(v=4))
-def test_what_is_public_is_so_by_the_standard_library_too(address: ipaddress.IPv4Address) -> None:
+def test_every_public_address_is_also_global_in_the_standard_library(address: ipaddress.IPv4Address) -> None:
     if kind_of(address) is AddressKind.PUBLIC:
         assert address.is_global
         assert not address.is_multicast
@@ -108,7 +108,7 @@ def test_only_global_unicast_is_public_in_ipv6(address: ipaddress.IPv6Address) -
 
 
 @given(st.ip_addresses(v=4))
-def test_an_embedded_address_is_judged_as_the_address_it_is(address: ipaddress.IPv4Address) -> None:
+def test_an_embedded_ipv4_address_determines_the_kind(address: ipaddress.IPv4Address) -> None:
     mapped = ipaddress.IPv6Address(0xFFFF << 32 | int(address))
     translated = ipaddress.IPv6Address(int(ipaddress.IPv6Address("64:ff9b::")) | int(address))
     assert kind_of(mapped) is kind_of(address)
@@ -117,7 +117,7 @@ def test_an_embedded_address_is_judged_as_the_address_it_is(address: ipaddress.I
 
 
 @given(st.ip_addresses())
-def test_how_an_address_is_written_does_not_change_what_it_is(
+def test_the_spelling_of_an_address_does_not_change_its_kind(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     assert kind_of(parse(address.exploded)) is kind_of(parse(address.compressed)) is kind_of(address)

@@ -1,4 +1,4 @@
-"""The way out of real boxes: what programs in them reach, what they do not, and what the log says of it."""
+"""Egress of real boxes: what programs can reach, what they cannot, and what the log contains."""
 
 import asyncio
 import os
@@ -16,12 +16,12 @@ from tests.sandbox.egress.parts import DEADLINE_S, Authority, Names, Server, ech
 
 pytestmark = pytest.mark.spec("BOX-10")
 HOST = "api.test"
-BOX_IN_WAITING = 1  # it may have been forked since the count before: a socket and a network namespace
+BOX_IN_WAITING = 1  # a box that was forked after the first count has a socket and a network namespace
 
 
 @asynccontextmanager
 async def boxes(names: Names | None = None, *private: str, **rules: float) -> AsyncIterator[NamespaceSandbox]:
-    """A sandbox whose operator lists `private`; `api.test` is this machine."""
+    """Yield a sandbox whose operator allows the hosts `private`. The name `api.test` resolves to this machine."""
     names = names or Names({HOST: [["127.0.0.1"]]})
     egress = EgressRules(allow_private=frozenset(private or {HOST}), **rules)  # type: ignore[arg-type]
     async with NamespaceSandbox(NamespaceConfig(warm=1, egress=egress), resolver=names) as sandbox:
@@ -74,8 +74,8 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("language", "code"), [p[1:] for p in PROGRAMS], ids=[p[0] for p in PROGRAMS])
-async def test_a_program_gets_through_to_a_listed_host_over_tls(tmp_path: Path, language: Language, code: str) -> None:
-    """TLS is the program's own from end to end: it trusts only the test's authority, and the proxy has no part in it."""
+async def test_a_program_reaches_a_listed_host_over_tls(tmp_path: Path, language: Language, code: str) -> None:
+    """Check that TLS is end to end: the program trusts only the test's authority, which the proxy does not have."""
     authority = Authority(tmp_path)
     async with serving(http(body=b"hello over TLS"), context=authority.context(HOST)) as server, boxes() as box:
         url = f"https://{HOST}:{server.port}/"
@@ -97,7 +97,7 @@ async def test_a_program_gets_through_to_a_listed_host_over_tls(tmp_path: Path, 
     assert sum(line.received_bytes for line in outcome.connections) > len("hello over TLS")
 
 
-async def test_a_server_with_another_name_in_its_certificate_is_the_programs_to_refuse(tmp_path: Path) -> None:
+async def test_the_program_itself_rejects_a_certificate_with_another_name(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with serving(http(), context=authority.context("other.test")) as server, boxes() as box:
         to = Destination(HOST, server.port)
@@ -108,7 +108,7 @@ async def test_a_server_with_another_name_in_its_certificate_is_the_programs_to_
     assert [line.allowed for line in outcome.connections] == [True]
 
 
-async def test_the_name_a_client_asks_tls_for_arrives_untouched(tmp_path: Path) -> None:
+async def test_the_server_name_of_tls_arrives_unchanged(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     asked: list[str | None] = []
     context = authority.context("hidden.test")
@@ -128,7 +128,7 @@ with context.wrap_socket(socket.create_connection(("{host}", {port})), server_ho
     assert asked == ["hidden.test"]
 
 
-async def test_a_listed_address_is_reached_as_itself() -> None:
+async def test_a_listed_address_is_reached_under_that_address() -> None:
     async with serving(http()) as server, boxes(Names(), "127.0.0.1") as box:
         to = Destination("127.0.0.1", server.port)
         code = WITHOUT_PROXY + f"import urllib.request\nurllib.request.urlopen('http://{to}/').read().decode()"
@@ -137,8 +137,8 @@ async def test_a_listed_address_is_reached_as_itself() -> None:
     assert reached(outcome) == {(str(to), "127.0.0.1")}
 
 
-async def test_a_listed_ipv6_address_is_reached_as_itself() -> None:
-    """It is not this machine's: that the box's own side was reached is seen from the log."""
+async def test_a_listed_ipv6_address_is_reached_under_that_address() -> None:
+    """Connect to an address that is not this machine's; the log shows that the outlet in the box was reached."""
     code = WITHOUT_PROXY + "import socket\nend = socket.create_connection(('fd00::77', 81))\nend.recv(1)"
     async with boxes() as box:
         outcome = await box.run(Job(code=code, egress=(Destination("fd00::77", 81),)))
@@ -169,7 +169,7 @@ def attempt(address):
     assert outcome.connections == ()
 
 
-# (what is attempted, code that evaluates to "connected" if it worked; {port} is of a server on this machine)
+# Code that evaluates to "connected" if the attempt worked.
 ATTEMPT = """
 import socket
 def attempt(host, port, kind=socket.SOCK_STREAM):
@@ -196,14 +196,14 @@ STRAYS = [
 
 
 @pytest.mark.parametrize(("host", "port", "reason"), [s[1:] for s in STRAYS], ids=[s[0] for s in STRAYS])
-async def test_a_bare_address_is_refused_at_once_and_noted(host: str, port: int, reason: str) -> None:
+async def test_a_bare_address_is_refused_at_once_and_recorded(host: str, port: int, reason: str) -> None:
     async with boxes() as box:
         outcome = await box.run(Job(code=f"{ATTEMPT}\nattempt({host!r}, {port})", egress=(Destination(HOST, 443),)))
     assert outcome.value == "ConnectionRefusedError"
     assert refusals(outcome) == [(str(Destination(host.removeprefix("::ffff:"), port)), reason)]
 
 
-async def test_another_port_of_a_listed_name_is_refused_and_noted_by_its_name() -> None:
+async def test_another_port_of_a_listed_name_is_refused_and_recorded_by_name() -> None:
     code = f"{WITHOUT_PROXY}{ATTEMPT}\nattempt({HOST!r}, 22)"
     async with boxes() as box:
         outcome = await box.run(Job(code=code, egress=(Destination(HOST, 443),)))
@@ -211,7 +211,7 @@ async def test_another_port_of_a_listed_name_is_refused_and_noted_by_its_name() 
     assert refusals(outcome) == [(f"{HOST}:22", "not on the job's list of destinations")]
 
 
-async def test_a_jobs_own_servers_are_nobody_elses_business() -> None:
+async def test_connections_to_the_jobs_own_servers_are_not_recorded() -> None:
     code = """
 import socket, urllib.request
 with socket.create_server(("127.0.0.1", 0)) as server:
@@ -226,7 +226,7 @@ got
     assert outcome.connections == ()
 
 
-async def test_udp_goes_nowhere_and_is_noted() -> None:
+async def test_udp_is_dropped_and_recorded() -> None:
     code = f"{ATTEMPT}\nattempt('8.8.8.8', 53, socket.SOCK_DGRAM)\nattempt('2606:4700::1111', 53, socket.SOCK_DGRAM)"
     async with boxes() as box:
         outcome = await box.run(Job(code=code, egress=(Destination(HOST, 443),)))
@@ -254,7 +254,7 @@ async def test_a_name_that_is_not_listed_does_not_resolve() -> None:
     assert names.asked == []
 
 
-async def test_other_hosts_and_other_ports_are_refused_through_the_proxy_with_a_clear_word() -> None:
+async def test_other_hosts_and_ports_are_refused_by_the_proxy_with_a_reason() -> None:
     async with serving(http()) as server, boxes() as box:
         to = Destination(HOST, server.port)
         code = f"""
@@ -284,7 +284,7 @@ def get(url):
     [["8.8.8.8", "10.0.0.1"], ["::1"], ["::ffff:127.0.0.1"], ["0.0.0.0"], ["169.254.169.254"], ["64:ff9b::7f00:1"]],
 )
 @pytest.mark.parametrize("proxy", ["", WITHOUT_PROXY], ids=["proxy", "direct"])
-async def test_hostile_answers_of_the_dns_reach_nothing(answers: list[str], proxy: str) -> None:
+async def test_hostile_dns_answers_reach_nothing(answers: list[str], proxy: str) -> None:
     async with serving(http()) as server, boxes(Names({HOST: [answers]}), "unrelated.test") as box:
         to = Destination(HOST, server.port)
         code = f"{proxy}\nimport urllib.request\nurllib.request.urlopen('http://{to}/')"
@@ -295,7 +295,7 @@ async def test_hostile_answers_of_the_dns_reach_nothing(answers: list[str], prox
     assert refusals(outcome)[0][1].startswith(f"{HOST} is at ")
 
 
-async def test_a_name_that_is_rebound_is_judged_again() -> None:
+async def test_a_name_that_is_rebound_is_checked_again() -> None:
     names = Names({HOST: [["127.0.0.1"], ["169.254.169.254"]]})
     async with serving(http()) as server, boxes(names) as box:
         to = Destination(HOST, server.port)
@@ -316,7 +316,7 @@ def get():
 
 @pytest.mark.parametrize("proxy", ["", WITHOUT_PROXY], ids=["proxy", "direct"])
 @pytest.mark.parametrize("location", ["http://127.0.0.1:{secret}/", "http://10.0.0.1/", f"http://{HOST}:{{secret}}/"])
-async def test_a_redirect_leads_nowhere_else(proxy: str, location: str) -> None:
+async def test_a_redirect_cannot_reach_other_hosts(proxy: str, location: str) -> None:
     async with serving(http(body=b"secret")) as secret:
         where = location.replace("{secret}", str(secret.port))
         async with (
@@ -329,12 +329,12 @@ async def test_a_redirect_leads_nowhere_else(proxy: str, location: str) -> None:
         assert outcome.end is End.ERROR
         assert secret.connections == 0
     assert reached(outcome) == {(str(to), "127.0.0.1")}
-    if "127.0.0.1" not in where:  # that is the box itself, where nothing listens
+    if "127.0.0.1" not in where:  # this address is the box itself, where nothing listens
         wanted = Destination.parse(where.removeprefix("http://").rstrip("/") + ("" if HOST in where else ":80"))
         assert [destination for destination, _ in refusals(outcome)] == [str(wanted)]
 
 
-async def test_two_jobs_do_not_share_what_they_may_reach() -> None:
+async def test_two_jobs_do_not_share_their_destinations() -> None:
     async with serving(http(body=b"a")) as a, serving(http(body=b"b")) as b, boxes() as box:
 
         async def ask(mine: Server, other: Server) -> object:
@@ -372,7 +372,7 @@ while True:
 )
 
 
-async def test_a_job_that_runs_out_of_time_in_a_transfer_has_it_in_its_outcome() -> None:
+async def test_the_outcome_of_a_timed_out_job_lists_its_unfinished_transfer() -> None:
     async with serving(_endless) as server, boxes() as box:
         code = DOWNLOAD.replace("{host}", HOST).replace("{port}", str(server.port))
         job = Job(code=code, egress=(Destination(HOST, server.port),), limits=Limits(wall_s=1.0))
@@ -415,7 +415,7 @@ async def test_a_hundred_jobs_with_egress_leave_nothing_open() -> None:
         await eventually(lambda: len(open_sockets()) <= len(before) + BOX_IN_WAITING)
 
 
-async def test_what_a_job_sent_last_still_arrives() -> None:
+async def test_data_that_a_job_sends_just_before_its_end_arrives() -> None:
     got = bytearray()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -432,7 +432,7 @@ async def test_what_a_job_sent_last_still_arrives() -> None:
     assert len(got) == 50_000
 
 
-async def test_a_flood_of_attempts_costs_a_bounded_log() -> None:
+async def test_the_log_of_a_flood_of_attempts_is_bounded() -> None:
     code = f"{ATTEMPT}\nfor n in range(3000):\n    attempt('8.8.8.8', 1 + n)"
     heard: list[Connection] = []
     rules = EgressRules(kept=100)
@@ -443,7 +443,7 @@ async def test_a_flood_of_attempts_costs_a_bounded_log() -> None:
     assert len(heard) < 300
 
 
-async def test_a_job_cannot_take_its_egress_apart_for_itself_or_others() -> None:
+async def test_a_job_cannot_change_its_egress() -> None:
     code = """
 import os, socket
 def attempt(f):
@@ -481,12 +481,12 @@ async def test_thirty_two_destinations_are_served_at_once() -> None:
 
 
 def _network_namespaces() -> set[str]:
-    """Of the processes below this one, by inode."""
+    """Return the network namespaces of the descendants of this process, by inode."""
     parents, found = {}, set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             parents[pid] = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-        except OSError:  # it ended while we looked
+        except OSError:  # the process has ended in the meantime
             continue
     for pid in parents:
         above = pid

@@ -1,4 +1,4 @@
-"""The way out on its own, without a box: its sockets listen on this machine's loopback instead."""
+"""The gateway without a box: its sockets listen on this machine's loopback instead."""
 
 import asyncio
 import gc
@@ -25,7 +25,13 @@ HERE = frozenset({"api.test"})
 
 @dataclass
 class Out:
-    """An open gateway. proxy, direct: where its sockets listen."""
+    """An open gateway.
+
+    Attributes:
+        proxy: The port of the proxy.
+        direct: The port of each destination's outlet.
+        heard: The connections of which the listener was informed.
+    """
 
     gateway: Gateway
     proxy: int
@@ -55,7 +61,7 @@ async def opened(*destinations: Destination, names: Names, rules: EgressRules | 
 
 
 async def ask(port: int, request: bytes) -> bytes:
-    """Everything that is answered, until the other side ends."""
+    """Send a request, and return everything up to the end of the stream."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -67,7 +73,7 @@ async def ask(port: int, request: bytes) -> bytes:
 
 
 async def tunnel(port: int, to: Destination | str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
-    """Through CONNECT; with the answer's first line."""
+    """Open a tunnel with CONNECT, and return it with the first line of the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n".encode())
     async with asyncio.timeout(DEADLINE_S):
@@ -93,7 +99,7 @@ async def test_a_request_is_forwarded_and_its_connection_ends_with_it() -> None:
             head = await reader.readuntil(b"\r\n\r\n")
             assert head == b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"
             assert await reader.readexactly(5) == b"hello"
-            writer.close()  # the server would keep the connection; the client was told not to
+            writer.close()  # the server would keep the connection open; the response told the client to close it
             await eventually(lambda: len(out.log) == 1)
     assert seen == [f"GET /x HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n".encode()]
     (line,) = out.log
@@ -101,7 +107,7 @@ async def test_a_request_is_forwarded_and_its_connection_ends_with_it() -> None:
     assert line.sent_bytes == len(seen[0])
 
 
-async def test_a_tunnel_carries_what_it_is_given_both_ways_and_counts_it() -> None:
+async def test_a_tunnel_carries_and_counts_data_in_both_directions() -> None:
     async with serving(echo) as server:
         to = api(server.port)
         async with opened(to, names=local()) as out:
@@ -147,7 +153,7 @@ async def test_bytes_sent_along_with_the_connect_are_not_lost() -> None:
         "GET http://127.0.0.1:{port}/",
     ],
 )
-async def test_what_is_not_on_the_list_is_refused_and_noted(request_line: str) -> None:
+async def test_an_unlisted_destination_is_refused_and_recorded(request_line: str) -> None:
     async with serving(echo) as server:
         async with opened(api(server.port), names=local()) as out:
             line = request_line.format(port=server.port)
@@ -161,7 +167,7 @@ async def test_what_is_not_on_the_list_is_refused_and_noted(request_line: str) -
     assert noted.reason == "not on the job's list of destinations"
 
 
-async def test_the_name_on_the_list_is_matched_however_it_is_spelled() -> None:
+async def test_a_listed_name_matches_in_every_spelling() -> None:
     async with serving(echo) as server, opened(api(server.port), names=local()) as out:
         _, writer, status = await tunnel(out.proxy, f"API.Test.:{server.port}")
         writer.close()
@@ -202,7 +208,7 @@ async def test_a_listed_name_that_resolves_to_a_private_address_is_refused(way: 
 
 
 async def test_rebinding_between_two_connections_does_not_reach_the_private_address() -> None:
-    """The first look-up is harmless, the second is not; each connection goes only where its own look-up was judged."""
+    """Make only the first lookup harmless: each connection uses only the addresses that were checked for it."""
     names = Names({"api.test": [["127.0.0.1"], ["169.254.169.254"], ["127.0.0.1"]]})
     async with serving(echo) as server:
         to = api(server.port)
@@ -238,8 +244,8 @@ async def _first(port: int, request: str) -> bytes:
     return head
 
 
-async def test_a_second_request_on_a_forwarded_connection_stays_where_the_first_went() -> None:
-    """A client that ignores `Connection: close` cannot have its connection led anywhere else."""
+async def test_a_second_request_on_a_connection_goes_to_the_same_host() -> None:
+    """Ignore `Connection: close` as a client: the connection still cannot reach another host."""
     async with serving(echo) as server, serving(echo) as other:
         to = api(server.port)
         async with opened(to, names=local()) as out:
@@ -247,13 +253,13 @@ async def test_a_second_request_on_a_forwarded_connection_stays_where_the_first_
             writer.write(f"GET http://{to}/1 HTTP/1.1\r\n\r\n".encode())
             writer.write(f"GET http://127.0.0.1:{other.port}/2 HTTP/1.1\r\n\r\n".encode())
             writer.write_eof()
-            with pytest.raises(ConnectionResetError):  # an echo is no HTTP response
+            with pytest.raises(ConnectionResetError):  # an echo is not an HTTP response
                 await reader.read()
             writer.close()
         assert (server.connections, other.connections) == (1, 0)
 
 
-async def test_a_half_closed_connection_goes_on_in_the_other_direction() -> None:
+async def test_a_half_closed_connection_continues_in_the_other_direction() -> None:
     async def after_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         got = await reader.read()
         writer.write(b"got %d" % len(got))
@@ -289,7 +295,7 @@ async def test_a_connection_that_breaks_off_does_not_look_complete() -> None:
     assert out.log[0].reason.startswith("it broke off")
 
 
-async def test_who_never_finishes_a_request_is_sent_away() -> None:
+async def test_a_client_that_never_finishes_its_request_is_refused() -> None:
     async with opened(api(1), names=local(), rules=EgressRules(head_s=0.05)) as out:
         answer = await ask(out.proxy, b"GET http://api.test/ HTTP/1.1\r\nA: ")
     assert answer.startswith(b"HTTP/1.1 400 No complete request head arrived")
@@ -411,7 +417,7 @@ async def test_a_server_that_stops_reading_stops_the_sender_and_loses_nothing() 
     assert digest.digest() == hashlib.sha256(block * (written // len(block))).digest()
 
 
-async def test_a_large_upload_arrives_whole() -> None:
+async def test_a_large_upload_arrives_completely() -> None:
     got = hashlib.sha256()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -433,7 +439,7 @@ async def test_a_large_upload_arrives_whole() -> None:
     assert out.log[0].sent_bytes == len(body)
 
 
-async def test_connections_at_once_are_limited_and_come_free_again() -> None:
+async def test_concurrent_connections_are_limited_and_slots_are_reused() -> None:
     rules = EgressRules(allow_private=HERE, connections_at_once=4)
     async with serving(echo) as server:
         to = api(server.port)
@@ -452,7 +458,7 @@ async def test_connections_at_once_are_limited_and_come_free_again() -> None:
             writer.close()
 
 
-async def test_connections_of_one_job_are_limited_in_all_and_the_log_is_bounded() -> None:
+async def test_all_connections_of_a_job_are_limited_and_the_log_is_bounded() -> None:
     rules = EgressRules(allow_private=HERE, connections_in_all=3, kept=5)
     async with serving(echo) as server:
         to = api(server.port)
@@ -522,7 +528,7 @@ async def test_closing_ends_everything_and_leaks_no_socket(flush: bool) -> None:
                 client = socket.create_connection(("127.0.0.1", out.direct[to]))
                 client.sendall(b"hello")
                 clients.append(client)
-            # Nothing is asked of the proxy.
+            # These clients send no request to the proxy.
             clients += [socket.create_connection(("127.0.0.1", out.proxy)) for _ in range(3)]
             await eventually(lambda: server.connections == 5)
             await out.gateway.aclose(flush=flush)
@@ -534,8 +540,8 @@ async def test_closing_ends_everything_and_leaks_no_socket(flush: bool) -> None:
     assert {line.reason for line in out.log} == {"the job ended"}
 
 
-async def test_a_connection_accepted_in_the_last_moment_is_closed_with_the_rest() -> None:
-    """Its task is cancelled before its first step, and so never comes to close anything."""
+async def test_a_connection_accepted_at_the_last_moment_is_closed_too() -> None:
+    """Cancel the task of a connection before its first step, so that the task itself cannot close the socket."""
     async with serving(echo) as server:
         to = api(server.port)
         async with opened(to, names=local()) as out:
@@ -566,8 +572,8 @@ async def test_closing_while_being_cancelled_still_ends_everything() -> None:
         await eventually(lambda: open_sockets() == before)
 
 
-async def test_what_was_sent_before_the_end_still_arrives() -> None:
-    """A job may send, close and end within a millisecond."""
+async def test_data_sent_before_the_end_still_arrives() -> None:
+    """Send, close and end within a millisecond, as a job may do."""
     got = bytearray()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -580,7 +586,7 @@ async def test_what_was_sent_before_the_end_still_arrives() -> None:
             with socket.create_connection(("127.0.0.1", out.direct[to])) as client:
                 client.setblocking(False)
                 await asyncio.get_running_loop().sock_sendall(client, body)
-            await asyncio.sleep(0)  # accepted at most
+            await asyncio.sleep(0)  # the gateway has at most accepted the connection by now
             await eventually(lambda: server.connections == 1)
         await eventually(lambda: len(server.ended) == 1 and server.ended[0].is_set())
     assert len(got) == len(body)
@@ -596,7 +602,7 @@ async def test_too_few_sockets_are_refused_and_none_is_kept() -> None:
     assert open_sockets() == before
 
 
-async def test_a_listener_that_raises_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_listener_that_raises_breaks_no_connection(caplog: pytest.LogCaptureFixture) -> None:
     def fails(_: Connection) -> None:
         raise RuntimeError("the listener's own")
 

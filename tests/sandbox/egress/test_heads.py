@@ -1,4 +1,4 @@
-"""How the proxy reads requests, and what it makes of them."""
+"""The proxy parses requests and rewrites their heads."""
 
 import itertools
 
@@ -61,7 +61,7 @@ def test_a_request_names_its_destination(line: str, destination: Destination) ->
         b"",
     ],
 )
-def test_what_is_not_quite_http_is_refused(head: bytes) -> None:
+def test_a_malformed_request_is_refused(head: bytes) -> None:
     with pytest.raises(BadHead):
         parse_request(head)
 
@@ -83,7 +83,7 @@ REWRITTEN = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nb
 
 
 @given(st.booleans(), st.lists(st.integers(0, len(INTERIM + RESPONSE)), max_size=6))
-def test_a_response_is_rewritten_alike_however_it_is_cut(interim: bool, cuts: list[int]) -> None:
+def test_a_response_is_rewritten_correctly_regardless_of_how_it_is_split(interim: bool, cuts: list[int]) -> None:
     data = (INTERIM if interim else b"") + RESPONSE
     edges = [0, *sorted(cuts), len(data)]
     pieces = [data[a:b] for a, b in itertools.pairwise(edges) if data[a:b]]
@@ -91,7 +91,7 @@ def test_a_response_is_rewritten_alike_however_it_is_cut(interim: bool, cuts: li
     assert b"".join([rewrite(piece) for piece in pieces] + [rewrite(b"")]) == (INTERIM if interim else b"") + REWRITTEN
 
 
-def test_a_response_head_without_an_end_is_not_held_for_ever() -> None:
+def test_a_response_head_without_an_end_is_rejected() -> None:
     rewrite = ResponseRewriter()
     assert rewrite(b"HTTP/1.1 200 OK\r\nA: " + b"x" * 60_000) == b""
     with pytest.raises(BadHead):
@@ -99,7 +99,7 @@ def test_a_response_head_without_an_end_is_not_held_for_ever() -> None:
 
 
 @given(st.text())
-def test_a_refusal_is_one_response_whatever_the_reason_says(reason: str) -> None:
+def test_a_refusal_is_sent_as_a_single_response_with_its_reason(reason: str) -> None:
     head, _, body = refusal(403, reason).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 403 ")
     assert len(head.split(b"\r\n")) == 4

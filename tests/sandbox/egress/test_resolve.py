@@ -1,4 +1,4 @@
-"""What a name resolves to is judged whole, each time, and nothing else is connected to."""
+"""All addresses of a name are checked at each lookup, and only checked addresses are connected to."""
 
 import asyncio
 import socket
@@ -31,13 +31,13 @@ async def test_public_answers_are_pinned_in_their_order() -> None:
 
 @pytest.mark.parametrize("answer", NOT_PUBLIC)
 @pytest.mark.parametrize("others", [(), ("8.8.8.8",)])
-async def test_one_answer_that_is_not_public_refuses_them_all(answer: str, others: tuple[str, ...]) -> None:
+async def test_one_address_that_is_not_public_causes_a_refusal(answer: str, others: tuple[str, ...]) -> None:
     with pytest.raises(Refused, match=r"api\.test is at"):
         await _pinned(*others, answer)
 
 
 @given(st.lists(st.ip_addresses().map(str), min_size=1, max_size=4))
-def test_nothing_is_pinned_that_is_not_public(answers: list[str]) -> None:
+def test_only_public_addresses_are_pinned(answers: list[str]) -> None:
     async def judged() -> list[str]:
         try:
             return await _pinned(*answers)
@@ -49,7 +49,7 @@ def test_nothing_is_pinned_that_is_not_public(answers: list[str]) -> None:
     assert bool(pinned) == all(kind_of(parse(answer)) is AddressKind.PUBLIC for answer in answers)
 
 
-async def test_each_look_up_is_judged_anew() -> None:
+async def test_each_lookup_is_checked_again() -> None:
     names = Names({"api.test": [["8.8.8.8"], ["127.0.0.1"]]})
     assert [str(a) for a in await pin(API, RULES, names)] == ["8.8.8.8"]
     with pytest.raises(Refused, match="loopback"):
@@ -57,7 +57,7 @@ async def test_each_look_up_is_judged_anew() -> None:
 
 
 @pytest.mark.parametrize("answers", [["not an address"], ["127.1"], ["8.8.8.8", "0x7f.1"], ["8.8.8.8"] * 0])
-async def test_an_answer_that_is_no_address_is_not_guessed_at(answers: list[str]) -> None:
+async def test_an_answer_that_is_not_an_address_is_refused(answers: list[str]) -> None:
     with pytest.raises((Refused, NameNotResolved)):
         await _pinned(*answers)
 
@@ -67,7 +67,7 @@ async def test_too_many_answers_are_refused() -> None:
         await _pinned(*(f"8.8.8.{i}" for i in range(17)))
 
 
-async def test_a_literal_address_is_judged_without_a_look_up() -> None:
+async def test_a_literal_address_is_checked_without_a_lookup() -> None:
     names = Names()
     with pytest.raises(Refused):
         await pin(Destination("10.0.0.1", 80), RULES, names)
@@ -80,7 +80,7 @@ async def test_a_name_without_an_address_says_so() -> None:
         await pin(API, RULES, Names())
 
 
-async def test_a_resolver_that_never_answers_is_given_up() -> None:
+async def test_a_resolver_that_never_answers_times_out() -> None:
     async def silent(host: str, port: int) -> Sequence[str]:
         await asyncio.Event().wait()
         return []
@@ -95,15 +95,15 @@ async def test_the_system_resolver_knows_localhost_and_it_is_refused() -> None:
         assert set(await resolver("localhost", 80)) <= {"127.0.0.1", "::1"}
         with pytest.raises(Refused, match="loopback"):
             await pin(Destination("localhost", 80), RULES, resolver)
-        for number in ("2130706433", "127.1", "0x7f.0.0.1"):  # what getaddrinfo takes for an address
+        for number in ("2130706433", "127.1", "0x7f.0.0.1"):  # getaddrinfo accepts these as addresses
             with pytest.raises((Refused, NameNotResolved)):
                 await pin(Destination(number, 80), RULES, resolver)
     finally:
         resolver.close()
 
 
-async def test_a_public_address_of_this_very_machine_is_not_reached_by_it() -> None:
-    """As with a server whose own address is public: what listens on it would take the box for the machine."""
+async def test_a_public_address_of_this_machine_is_refused() -> None:
+    """Connect to this machine's own address, as on a server with a public one: its services would trust the box."""
     from sandbox.egress.resolve import _is_this_machine
 
     assert _is_this_machine(parse("127.0.0.1"))
@@ -112,5 +112,5 @@ async def test_a_public_address_of_this_very_machine_is_not_reached_by_it() -> N
         try:
             probe.connect(("192.0.2.77", 9))
         except OSError:
-            return  # a machine with no route has no address to ask about
+            return  # a machine without a route has no such address
         assert _is_this_machine(parse(probe.getsockname()[0]))

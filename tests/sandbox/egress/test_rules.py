@@ -1,4 +1,4 @@
-"""Which lists of destinations are accepted, and what they become in a box."""
+"""Lists of destinations are validated, and converted to outlets and names in a box."""
 
 import pytest
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spec("BOX-10")
         ("::ffff:1.2.3.4", "1.2.3.4"),
     ],
 )
-def test_a_host_has_one_spelling(written: str, canonical: str) -> None:
+def test_a_host_has_one_canonical_spelling(written: str, canonical: str) -> None:
     assert canonical_host(written) == canonical
 
 
@@ -35,24 +35,24 @@ def test_a_host_has_one_spelling(written: str, canonical: str) -> None:
         "a" * 64 + ".com", "a." * 130 + "com",
     ],
 )  # fmt: skip
-def test_what_is_no_host_is_refused(host: str) -> None:
+def test_an_invalid_host_is_refused(host: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         canonical_host(host)
 
 
-def test_a_list_is_short_and_names_each_host_once() -> None:
+def test_a_list_is_limited_and_without_duplicates() -> None:
     twice = [Destination("a.test", 443), Destination("A.test.", 443), Destination("a.test", 80)]
     assert checked(twice) == (Destination("a.test", 443), Destination("a.test", 80))
     most = [Destination(f"h{i}.test", 443) for i in range(MAX_DESTINATIONS)]
     assert len(checked(most)) == MAX_DESTINATIONS
-    with pytest.raises(SandboxError, match="32 destinations"):
+    with pytest.raises(SandboxError, match="33 destinations; the maximum is 32"):
         checked([*most, Destination("one.more", 443)])
     with pytest.raises(SandboxError, match="not a port"):
         checked([Destination("a.test", 0)])
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "fe80::1"])
-def test_an_address_that_is_no_hosts_is_refused(host: str) -> None:
+def test_an_address_that_no_host_can_have_is_refused(host: str) -> None:
     with pytest.raises(SandboxError, match="no host has such an address"):
         checked([Destination(host, 80)])
 
@@ -63,7 +63,7 @@ async def test_a_bad_list_is_refused_before_anything_runs() -> None:
             await box.run(Job(code="1", egress=(Destination("*.example.com", 443),)))
 
 
-def test_every_name_has_an_address_of_its_own_and_an_address_keeps_itself() -> None:
+def test_every_name_gets_its_own_address_and_a_listed_address_is_kept() -> None:
     made = plan.make(
         checked(
             [
@@ -90,7 +90,7 @@ def test_every_name_has_an_address_of_its_own_and_an_address_keeps_itself() -> N
     assert plan.environment()["https_proxy"] == "http://127.0.2.1:3128"
 
 
-def test_a_name_is_not_given_an_address_that_is_listed_itself() -> None:
+def test_a_name_is_not_mapped_to_an_address_that_is_itself_listed() -> None:
     made = plan.make((Destination("a.test", 80), Destination("127.0.1.1", 80)))
     assert made is not None
     assert made.listen[1:] == [("127.0.1.2", 80), ("127.0.1.1", 80)]
@@ -102,16 +102,16 @@ def test_nothing_is_set_up_for_an_empty_list() -> None:
 
 class TestPrivateAddresses:
     @pytest.mark.parametrize("address", ["10.0.0.5", "127.0.0.1", "100.64.1.1", "fd00::5", "::1"])
-    def test_a_listed_host_may_have_one(self, address: str) -> None:
+    def test_a_listed_host_may_have_a_private_address(self, address: str) -> None:
         rules = EgressRules(allow_private=frozenset({"Db.Internal"}))
         assert rules.objection("db.internal", parse(address)) == ""
         assert rules.objection("other.internal", parse(address)) != ""
 
     @pytest.mark.parametrize("address", ["169.254.169.254", "0.0.0.0", "224.0.0.1", "fe80::1", "168.63.129.16"])
-    def test_a_listed_host_does_not_open_what_no_host_has(self, address: str) -> None:
+    def test_a_listed_host_may_not_have_other_kinds_of_addresses(self, address: str) -> None:
         assert EgressRules(allow_private=frozenset({"db.internal"})).objection("db.internal", parse(address)) != ""
 
-    def test_a_listed_address_is_open_to_every_destination_at_it_and_to_no_other(self) -> None:
+    def test_a_listed_address_is_allowed_for_every_destination_at_it_and_no_other(self) -> None:
         rules = EgressRules(allow_private=frozenset({"169.254.169.254", "fd00:0::1"}))
         assert rules.objection("any.test", parse("169.254.169.254")) == ""
         assert rules.objection("any.test", parse("fd00::1")) == ""

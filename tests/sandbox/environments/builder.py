@@ -1,6 +1,6 @@
-"""A process that acquires one environment: `python -m tests.sandbox.environments.builder <cache> <environ> <requirement>`.
+"""Acquires one environment: `python -m tests.sandbox.environments.builder <cache> <environ> <requirement>`.
 
-Prints "waiting", then what uv says, then "have <folder>"; keeps the environment until its input is closed.
+Prints "waiting", then the output of uv, then "have <folder>", and keeps the environment until its input is closed.
 """
 
 import asyncio

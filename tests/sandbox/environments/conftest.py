@@ -1,4 +1,4 @@
-"""A cache of its own for every test, and packages that were made on the spot."""
+"""A separate cache for every test, and packages that are created by the test."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.sandbox.environments.wheels import from_folder, make_wheel
 
 @pytest.fixture
 def links(tmp_path: Path) -> Path:
-    """A folder with alpha 1.0 and 2.0, beta (needs alpha>=2) and gamma (needs alpha<2)."""
+    """Return a folder with the wheels alpha 1.0 and 2.0, beta (needs alpha>=2) and gamma (needs alpha<2)."""
     folder = tmp_path / "links"
     folder.mkdir()
     make_wheel(folder, "alpha", "1.0")

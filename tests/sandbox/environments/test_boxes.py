@@ -1,4 +1,4 @@
-"""End to end: a job names what it requires, and its box has that and nothing else."""
+"""End to end: a job lists its requirements, and its box has exactly these packages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,14 +19,14 @@ SIX = ("six==1.16.0",)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def box(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NamespaceSandbox]:
-    """Packages come from wherever this machine's pip gets them."""
+    """Yield a sandbox that gets packages from the index that this machine's pip uses."""
     cache = tmp_path_factory.mktemp("cache")
     async with NamespaceSandbox(NamespaceConfig(warm=1, environments=EnvironmentsConfig(cache=cache))) as sandbox:
         yield sandbox
 
 
 @pytest.mark.spec("BOX-11")
-async def test_a_job_has_what_it_requires_and_nothing_of_the_engines_own_packages(box: NamespaceSandbox) -> None:
+async def test_a_job_can_import_its_requirements_and_none_of_the_engines_packages(box: NamespaceSandbox) -> None:
     code = """
 import importlib.util, six
 others = [n for n in ("pydantic", "numpy", "pytest", "uv", "engine") if importlib.util.find_spec(n)]
@@ -38,7 +38,7 @@ others = [n for n in ("pydantic", "numpy", "pytest", "uv", "engine") if importli
     assert without.value is True
 
 
-async def test_a_called_function_has_them_too_and_so_has_a_python_that_the_job_starts(box: NamespaceSandbox) -> None:
+async def test_a_called_function_and_a_child_interpreter_can_import_them_too(box: NamespaceSandbox) -> None:
     source = b"""
 import subprocess, sys
 import six
@@ -54,7 +54,7 @@ def versions():
 async def test_no_package_of_an_environment_is_imported_outside_of_a_box(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A template, which has its rights still, would run the package's code as it imports it."""
+    """Require a package that records its rights: a template, which still has rights, must not import it."""
     source = b"rights = [line for line in open('/proc/self/status') if line.startswith(('CapEff', 'Seccomp:'))]\n"
     make_wheel(tmp_path, "curious", files={"curious.py": source})
     for name, value in from_folder(tmp_path).items():
@@ -65,7 +65,7 @@ async def test_no_package_of_an_environment_is_imported_outside_of_a_box(
     assert outcome.value == [False, "CapEff:\t0000000000000000\n", "Seccomp:\t2\n"], outcome
 
 
-async def test_jobs_at_once_have_each_their_own_version(box: NamespaceSandbox) -> None:
+async def test_concurrent_jobs_can_use_different_versions(box: NamespaceSandbox) -> None:
     wanted = [("six==1.16.0",), ("six==1.15.0",), ("six==1.16.0",), ("six==1.15.0",)]
     jobs = [Job(code="import six\nsix.__version__", requirements=requirements) for requirements in wanted]
     outcomes = await asyncio.gather(*(box.run(job) for job in jobs))
@@ -98,14 +98,14 @@ tried
 
 
 @pytest.mark.spec("BOX-11")
-async def test_requirements_that_cannot_be_had_end_before_anything_runs(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_unavailable_requirements_are_refused_before_anything_runs(box: NamespaceSandbox, tmp_path: Path) -> None:
     with pytest.raises(UnresolvedRequirements, match=r"six==99\.0") as caught:
         await box.run(Job(code="1", requirements=("six==99.0",)))
     assert not caught.value.may_have_started
     assert "://" not in str(caught.value)
 
 
-async def test_an_environment_stays_as_long_as_a_template_shows_it(tmp_path: Path) -> None:
+async def test_an_environment_is_kept_while_a_template_uses_it(tmp_path: Path) -> None:
     config = NamespaceConfig(warm=1, max_templates=1, environments=EnvironmentsConfig(cache=tmp_path, cap_bytes=1))
     async with NamespaceSandbox(config) as box:
         job = Job(code="import six\nsix.__version__", requirements=SIX)
@@ -114,7 +114,7 @@ async def test_an_environment_stays_as_long_as_a_template_shows_it(tmp_path: Pat
         assert environments.usage().in_use == 1
         assert await environments.evict(0) == ()
         assert (await box.run(job)).value == "1.16.0"
-        assert (await box.run(Job(code="1 + 1"))).value == 2  # takes the only place a template has
+        assert (await box.run(Job(code="1 + 1"))).value == 2  # occupies the only slot for a template
         assert environments.usage().in_use == 0
         assert len(await environments.evict(0)) == 1
         assert (await box.run(job)).value == "1.16.0"

@@ -1,4 +1,4 @@
-"""Building an environment: what gets in, what does not, and what whoever asked is told."""
+"""Building an environment: what is installed, what is refused, and the errors."""
 
 import asyncio
 import os
@@ -28,16 +28,16 @@ def staged(config: EnvironmentsConfig) -> list[Path]:
 
 @pytest.mark.spec("BOX-11")
 @pytest.mark.parametrize("path", ["msvcrt.py", "json/__init__.py", "nt.cpython-311-x86_64-linux-gnu.so"])
-async def test_a_package_that_passes_for_a_part_of_python_is_refused(
+async def test_a_package_with_the_name_of_a_standard_module_is_refused(
     environments: Environments, links: Path, path: str
 ) -> None:
     make_wheel(links, "disguised", files={"disguised.py": b"", path: b""})
-    with pytest.raises(UnresolvedRequirements, match="has the name of a module of Python's own"):
+    with pytest.raises(UnresolvedRequirements, match="which is the name of a module of the standard library"):
         await environments.acquire(("disguised",))
 
 
 @pytest.mark.spec("BOX-11")
-async def test_what_is_required_is_installed_with_what_it_needs_and_nothing_else(environments: Environments) -> None:
+async def test_a_requirement_is_installed_with_its_dependencies_and_nothing_else(environments: Environments) -> None:
     said: list[str] = []
     with await environments.acquire(("beta",), on_progress=said.append) as environment:
         assert modules(environment.site_packages) == {"alpha.py", "beta.py"}
@@ -67,7 +67,7 @@ async def test_a_second_job_with_the_same_requirements_reuses_the_folder(environ
         (("beta", "gamma"), "alpha"),
     ],
 )
-async def test_requirements_without_a_solution_end_in_the_installers_own_words(
+async def test_the_error_for_unsolvable_requirements_is_the_installers_message(
     environments: Environments, config: EnvironmentsConfig, links: Path, wanted: tuple[str, ...], says: str
 ) -> None:
     with pytest.raises(UnresolvedRequirements, match="unsatisfiable") as caught:
@@ -108,7 +108,7 @@ async def test_a_package_that_would_have_to_be_built_is_refused(
     assert not trace.exists()
 
 
-async def test_building_from_source_is_not_offered_where_it_cannot_be_done_in_a_box(config: EnvironmentsConfig) -> None:
+async def test_building_from_source_is_refused(config: EnvironmentsConfig) -> None:
     with pytest.raises(SandboxError, match="from source is not available"):
         await Environments(replace(config, allow_builds=True)).acquire(("six",))
 
@@ -145,7 +145,7 @@ async def test_packages_larger_than_the_limit_are_refused_while_they_are_unpacke
 
 
 @pytest.mark.spec("BOX-11")
-async def test_neither_the_index_nor_its_password_is_told_to_who_asked(config: EnvironmentsConfig, links: Path) -> None:
+async def test_errors_contain_neither_the_index_nor_its_password(config: EnvironmentsConfig, links: Path) -> None:
     said: list[str] = []
     with slow_index(links) as index:
         environ = index.environ()
@@ -160,7 +160,7 @@ async def test_neither_the_index_nor_its_password_is_told_to_who_asked(config: E
         assert "127.0.0.1" not in text
 
 
-async def test_an_index_that_does_not_answer_costs_no_more_than_the_time_limit(
+async def test_an_index_that_does_not_answer_is_given_up_at_the_time_limit(
     config: EnvironmentsConfig, links: Path
 ) -> None:
     with slow_index(links) as index:
@@ -184,11 +184,11 @@ async def test_cancelling_kills_the_installer_and_leaves_nothing(config: Environ
         assert children() == []
         assert staged(config) == []
         index.go.set()
-        with await environments.acquire(("alpha",)) as environment:  # nobody holds its lock any more
+        with await environments.acquire(("alpha",)) as environment:  # its lock has been released
             assert modules(environment.site_packages) == {"alpha.py"}
 
 
-async def test_the_installer_sees_nothing_of_the_environment_but_what_is_about_indexes(
+async def test_the_installer_gets_only_the_variables_about_indexes(
     config: EnvironmentsConfig, links: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not for others")
@@ -203,11 +203,11 @@ async def test_the_installer_sees_nothing_of_the_environment_but_what_is_about_i
     assert not {"AWS_SECRET_ACCESS_KEY", "UV_TARGET", "PYTHONPATH"} & seen.keys()
     assert seen["HOME"] != os.environ.get("HOME")
     assert "hunter2" in seen["UV_DEFAULT_INDEX"]
-    assert "hunter2" not in line  # which everybody on the machine can read
+    assert "hunter2" not in line  # everybody on the machine can read the command line
 
 
 @pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
-def test_the_installer_can_write_nowhere_but_to_its_folder(tmp_path: Path) -> None:
+def test_the_installer_can_write_only_to_its_folder(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     script = f"echo x > {inside}/a && ! echo x > {tmp_path}/b && head -c 9000 /dev/zero > {inside}/c"
@@ -219,7 +219,7 @@ def test_the_installer_can_write_nowhere_but_to_its_folder(tmp_path: Path) -> No
     assert (inside / "c").stat().st_size == 8192
 
 
-async def test_a_cache_that_is_not_ours_is_refused_with_a_remedy(tmp_path: Path) -> None:
+async def test_an_unusable_cache_is_refused_with_a_remedy(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(SandboxError, match=r"cannot be used.*disk with free space"):
@@ -234,7 +234,7 @@ async def test_a_cache_that_belongs_to_another_user_is_refused(config: Environme
         await Environments(config, environ=from_folder(links)).acquire(("alpha",))
 
 
-async def test_folders_are_readable_for_a_boxs_user_whatever_the_umask(config: EnvironmentsConfig, links: Path) -> None:
+async def test_folders_are_readable_by_a_boxs_user_with_any_umask(config: EnvironmentsConfig, links: Path) -> None:
     before = os.umask(0o077)
     try:
         with await Environments(config, environ=from_folder(links)).acquire(("beta",)) as environment:

@@ -1,4 +1,4 @@
-"""Keeping environments: shared between processes, whole or not there, removed when the room is needed."""
+"""Environments in the cache are shared between processes, complete or absent, and evicted when space is needed."""
 
 import asyncio
 import json
@@ -35,14 +35,14 @@ def start_builder(config: EnvironmentsConfig, environ: dict[str, str], requireme
 
 
 def until(builder: subprocess.Popen[str], word: str) -> list[str]:
-    """Lines up to the one that starts with the word; the test's own deadline ends a wait in vain."""
+    """Return the lines up to the one that starts with the word. Only the timeout of the test limits the wait."""
     lines = []
     assert builder.stdout is not None
     for line in builder.stdout:
         lines.append(line.strip())
         if line.startswith(word):
             return lines
-    raise AssertionError(f"it ended: {lines}")
+    raise AssertionError(f"the builder ended: {lines}")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def index(links: Path):
 
 
 @pytest.mark.spec("BOX-11")
-async def test_of_two_processes_that_want_the_same_one_builds_and_both_have_it(
+async def test_two_processes_with_the_same_requirements_share_one_build(
     config: EnvironmentsConfig, index: SlowIndex
 ) -> None:
     builders = [start_builder(config, index.environ(), spelling) for spelling in ("alpha", "Alpha")]
@@ -71,7 +71,9 @@ async def test_of_two_processes_that_want_the_same_one_builds_and_both_have_it(
     assert sum(any(line.startswith("Installed") for line in lines) for lines in heard) == 1
 
 
-async def test_of_many_tasks_that_want_the_same_one_builds(config: EnvironmentsConfig, index: SlowIndex) -> None:
+async def test_many_tasks_with_the_same_requirements_share_one_build(
+    config: EnvironmentsConfig, index: SlowIndex
+) -> None:
     index.go.set()
     environments = Environments(config, environ=index.environ())
     leases = await asyncio.gather(*(environments.acquire(("alpha",)) for _ in range(8)))
@@ -85,9 +87,7 @@ async def test_of_many_tasks_that_want_the_same_one_builds(config: EnvironmentsC
 
 
 @pytest.mark.spec("BOX-11")
-async def test_a_builder_that_is_killed_midway_leaves_nothing_that_counts(
-    config: EnvironmentsConfig, index: SlowIndex
-) -> None:
+async def test_a_killed_builder_leaves_no_environment(config: EnvironmentsConfig, index: SlowIndex) -> None:
     builder = start_builder(config, index.environ(), "alpha")
     try:
         assert await asyncio.to_thread(index.asked.wait, 30)
@@ -97,7 +97,7 @@ async def test_a_builder_that_is_killed_midway_leaves_nothing_that_counts(
         builder.send_signal(signal.SIGKILL)
         builder.communicate()
     _, alive = await asyncio.to_thread(psutil.wait_procs, started, timeout=60)
-    assert alive == []  # the installer went with whoever had started it
+    assert alive == []  # the installer ended together with the process that had started it
     root = config.cache / "environments"
     assert [path.name for path in root.iterdir() if not path.name.startswith(".")] == []
     assert len(list((root / ".staging").iterdir())) == 1
@@ -108,7 +108,7 @@ async def test_a_builder_that_is_killed_midway_leaves_nothing_that_counts(
     assert list((root / ".staging").iterdir()) == []
 
 
-async def test_what_a_killed_builder_left_is_cleared_by_whoever_evicts(
+async def test_eviction_removes_what_a_killed_builder_left(
     environments: Environments, config: EnvironmentsConfig
 ) -> None:
     with await environments.acquire(("alpha",)):
@@ -156,7 +156,7 @@ def _cut_marker(packages: Path) -> None:
         shutil.rmtree,
     ],
 )
-async def test_an_environment_that_was_changed_is_noticed_and_built_anew(
+async def test_an_environment_that_was_changed_is_detected_and_built_again(
     config: EnvironmentsConfig, links: Path, damage: Callable[[Path], object]
 ) -> None:
     environments = Environments(config, environ=from_folder(links))
@@ -172,7 +172,7 @@ async def test_an_environment_that_was_changed_is_noticed_and_built_anew(
 
 
 class Ticks:
-    """A clock that goes on by a second at every look."""
+    """A clock that advances by one second at every call."""
 
     def __init__(self) -> None:
         self.now = 10**18
@@ -183,17 +183,17 @@ class Ticks:
 
 
 @pytest.mark.spec("BOX-11")
-async def test_the_environment_unused_for_longest_goes_first_and_one_in_use_never(
+async def test_the_least_recently_used_environment_is_evicted_first_and_one_in_use_never(
     config: EnvironmentsConfig, links: Path
 ) -> None:
     ours = Environments(config, environ=from_folder(links), clock_ns=Ticks())
-    theirs = Environments(config, environ=from_folder(links))  # as another process would have it: locks of its own
+    theirs = Environments(config, environ=from_folder(links))  # with its own locks, like another process
     keys = {}
     for wanted in ("alpha==1.0", "alpha==2.0", "beta", "gamma"):
         with await ours.acquire((wanted,)) as environment:
             keys[wanted] = environment.key
     with await ours.acquire(("alpha==1.0",)):
-        pass  # used again: now the newest
+        pass  # used again, so it is now the most recently used
     usage = ours.usage()
     assert (usage.environments, usage.in_use) == (4, 0)
     with await theirs.acquire(("alpha==2.0",)) as held:
@@ -206,7 +206,7 @@ async def test_the_environment_unused_for_longest_goes_first_and_one_in_use_neve
     assert list((config.cache / "environments/.locks").iterdir()) == []
 
 
-async def test_building_over_the_cap_makes_room_and_keeps_what_was_just_built(
+async def test_a_build_over_the_cap_evicts_others_and_keeps_the_new_environment(
     config: EnvironmentsConfig, links: Path
 ) -> None:
     small = Environments(
@@ -220,7 +220,7 @@ async def test_building_over_the_cap_makes_room_and_keeps_what_was_just_built(
     assert small.usage().environments == 1
 
 
-async def test_an_absent_cache_is_an_empty_one(config: EnvironmentsConfig) -> None:
+async def test_a_missing_cache_counts_as_empty(config: EnvironmentsConfig) -> None:
     environments = Environments(config)
     usage = environments.usage()
     assert (usage.environments, usage.size_bytes) == (0, 0)
@@ -228,7 +228,7 @@ async def test_an_absent_cache_is_an_empty_one(config: EnvironmentsConfig) -> No
     assert await environments.evict(0) == ()
 
 
-def test_pips_files_and_variables_are_carried_to_uv_in_pips_own_order(tmp_path: Path) -> None:
+def test_the_settings_of_pip_are_passed_to_uv_in_the_order_of_pip(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / ".config/pip").mkdir(parents=True)
     (home / ".config/pip/pip.conf").write_text(
@@ -249,7 +249,7 @@ def test_pips_files_and_variables_are_carried_to_uv_in_pips_own_order(tmp_path: 
     assert over.environment["UV_DEFAULT_INDEX"] == "http://four.test/simple"
 
 
-def test_what_the_user_told_uv_itself_goes_before_what_he_told_pip(tmp_path: Path) -> None:
+def test_settings_of_uv_take_precedence_over_those_of_pip(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "PIP_INDEX_URL": "http://one.test/simple"}
     told = indexes.of_this_machine({**environ, "UV_INDEX_URL": "http://two.test/simple"})
     assert told.environment["UV_INDEX_URL"] == "http://two.test/simple"

@@ -1,4 +1,4 @@
-"""What may be asked for, in how many spellings, and what is refused."""
+"""Which requirements are accepted, their spellings, and which are refused."""
 
 import re
 
@@ -18,7 +18,7 @@ SPACES = st.sampled_from(["", " ", "  "])
 
 @st.composite
 def spelled_twice(draw: st.DrawFn) -> tuple[str, str]:
-    """One requirement in two spellings."""
+    """Draw two spellings of one requirement."""
     words, extras, versions, marker = draw(NAMES), draw(EXTRAS), draw(VERSIONS), draw(MARKERS)
 
     def spelling() -> str:
@@ -34,7 +34,7 @@ def spelled_twice(draw: st.DrawFn) -> tuple[str, str]:
 
 @pytest.mark.spec("BOX-11")
 @given(pairs=st.lists(spelled_twice(), min_size=1, max_size=6), data=st.data())
-def test_the_key_depends_on_what_is_asked_for_and_not_on_how_it_is_spelled(
+def test_the_key_depends_on_the_requirements_and_not_on_their_spelling(
     pairs: list[tuple[str, str]], data: st.DataObject
 ) -> None:
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
@@ -81,7 +81,7 @@ def test_different_sets_have_different_keys(one: list[str], two: list[str]) -> N
         ("six>=1," * 200 + "six", "longer"),
     ],
 )
-def test_what_is_not_a_plain_requirement_is_refused_and_told_why(text: str, says: str) -> None:
+def test_anything_but_a_plain_requirement_is_refused_with_a_reason(text: str, says: str) -> None:
     with pytest.raises(UnresolvedRequirements, match=says):
         normalise([text])
 

@@ -1,4 +1,4 @@
-"""Wheels made on the spot, and an index on this machine that can be told to keep its callers waiting."""
+"""Creates wheels, and serves an index on this machine that can delay its answers."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ def make_wheel(
     files: Mapping[str, bytes] | None = None,
     requires: tuple[str, ...] = (),
 ) -> Path:
-    """A pure wheel; without `files`, one module of that name that knows its version."""
+    """Create a pure Python wheel. Without `files`, it has one module of that name, which contains its version."""
     dist = f"{name}-{version}.dist-info"
     needs = "".join(f"Requires-Dist: {text}\n" for text in requires)
     content = {
@@ -40,7 +40,7 @@ def make_wheel(
 
 
 def from_folder(folder: Path) -> dict[str, str]:
-    """A machine whose only packages are those of a folder."""
+    """Return the environment variables of a machine whose only packages are those of a folder."""
     return {
         "PIP_CONFIG_FILE": os.devnull,
         "UV_NO_CONFIG": "1",
@@ -50,7 +50,13 @@ def from_folder(folder: Path) -> dict[str, str]:
 
 
 class SlowIndex:
-    """asked: a wheel was requested. go: until it is set, whoever asks for one waits. served: wheels given away."""
+    """An index that delays its wheels.
+
+    Attributes:
+        asked: Set when a wheel is requested.
+        go: Requests for wheels wait until it is set.
+        served: The number of wheels that were served.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +66,7 @@ class SlowIndex:
         self.url = ""
 
     def environ(self) -> dict[str, str]:
-        """A machine whose pip knows this index alone, with a password in its address."""
+        """Return the variables of a machine whose pip uses only this index, with a password in its address."""
         return {
             "PIP_CONFIG_FILE": os.devnull,
             "UV_NO_CONFIG": "1",

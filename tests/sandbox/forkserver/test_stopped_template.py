@@ -1,4 +1,4 @@
-"""A template or supervisor that somebody stopped is replaced, and the call that noticed it succeeds."""
+"""A template or supervisor that was stopped (SIGSTOP) is replaced, and the call that detects it succeeds."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ async def test_a_stopped_process_is_replaced(level: str, stopped: str, tmp_path:
         (supervisor,) = set(children(os.getpid())) - before
         (template,) = children(supervisor)
         os.kill(supervisor if stopped == "supervisor" else template, signal.SIGSTOP)
-        if level == "namespace" and stopped == "supervisor":  # which only workspaces need
+        if level == "namespace" and stopped == "supervisor":  # only jobs with a workspace need the supervisor
             (tmp_path / "in").write_text("seen")
             tmp_path.chmod(0o755)
             job = Job(code="open('in').read()", workspace=Mount(tmp_path))

@@ -1,7 +1,7 @@
-"""A sandbox whose jobs are each the first cell of a fresh kernel, so that one table and one judge serve both.
+"""A sandbox that runs each job as the first cell of a fresh kernel, so that the attempts for jobs also test kernels.
 
-What a kernel needs for itself is given on top of a job's limits, and an exception is read as a worker would read it.
-Jobs in other languages are refused: a cell can only start them as programs of its box, which is the same box.
+The limits of a job are increased by what the kernel itself needs, and exceptions are interpreted as in a worker. Jobs
+in other languages are refused: a cell can only start them as programs in its own box.
 """
 
 import asyncio
@@ -39,23 +39,23 @@ _ENDS = {
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _NO_MEMORY_TO_FORMAT = "Unexpected exception formatting exception"  # printed by IPython
 
-_SOCKETS = "a kernel makes sockets and events itself: whose network they are in is looked at in test_confined.py"
-_STREAMS = "what a cell prints is a message, and no bytes of a stream"
-_CELL = "a cell is over with its last line: that what it leaves running is bound, too, is tried in test_attacks.py"
-# Attempts that say nothing about a kernel, and why.
+_SOCKETS = "a kernel itself creates sockets and events; test_confined.py checks to which network they belong"
+_STREAMS = "the output of a cell is a message, not bytes of a stream"
+_CELL = "a cell ends with its last line; test_attacks.py checks that processes that it leaves are limited, too"
+# Attempts that prove nothing about a kernel, and why.
 SENSELESS = {
     "use a socket it inherited": _SOCKETS,
     "use a descriptor above the usual ones": _SOCKETS,
     "use a ruleset, a pidfd or a namespace it inherited": _SOCKETS,
     "print what looks like an answer": _STREAMS,
-    "work in many threads of many processes": _CELL,
+    "use CPU time in many threads of many processes": _CELL,
     "never end its threads": _CELL,
     "never leave its exit handlers": _CELL,
 }
 
 
 def senseless(attempt: Attempt) -> str:
-    """Why an attempt is not made from a cell; "" where it is."""
+    """Return why an attempt is not made from a cell; "" if it is made."""
     if attempt.language is not Language.PYTHON:
         return "a cell can only start other languages as programs, in the same box as a job's"
     if attempt.ends == (End.FILE_SIZE,):
@@ -64,21 +64,21 @@ def senseless(attempt: Attempt) -> str:
 
 
 def from_a_cell(attempt: Attempt) -> Attempt:
-    """The same, with the ends that a kernel may come to as well, and the time that one may take to come to them."""
+    """Return the attempt with the additional ends that a kernel may have, and more time for them."""
     if not {End.TIMEOUT, End.OK, End.ERROR} & set(attempt.ends) and not attempt.beside:
-        # IPython may take long to format a MemoryError on a busy machine; another limit has to end the cell in any case.
+        # IPython may take long to format a MemoryError on a busy machine; another limit must end the cell in any case.
         attempt = replace(attempt, limits=replace(attempt.limits, wall_s=_PATIENCE_S))
-    if End.MEMORY in attempt.ends:  # ZeroMQ aborts when it is refused memory
+    if End.MEMORY in attempt.ends:  # ZeroMQ aborts when it cannot allocate memory
         return replace(attempt, ends=(*attempt.ends, End.ERROR))
-    if attempt.attempt == "leave a changed builtin":  # ipykernel needs it to answer
+    if attempt.attempt == "leave a changed builtin":  # ipykernel needs the builtin in order to answer
         return replace(attempt, ends=(*attempt.ends, End.TIMEOUT))
     return attempt
 
 
 class CellsAsJobs:
-    """Close it always; the sandbox and the context are the caller's.
+    """Runs jobs as cells. Always close it; the caller owns the sandbox and the context.
 
-    While one kernel is tried, the next of its kind starts.
+    While one kernel is being tested, the next one with the same spec starts.
     """
 
     name = "namespace"
@@ -101,7 +101,7 @@ class CellsAsJobs:
         )
         kernel, talk = await self._take(spec)
         try:
-            async with self._heard(kernel, on_output if _is_heard(job) else None):
+            async with self._forwarding(kernel, on_output if _needs_output(job) else None):
                 cell = await talk.run(_code(job), CellLimits(given.wall_s, _GRACE_S, given.output_bytes))
             return _told(cell, kernel)
         finally:
@@ -131,8 +131,8 @@ class CellsAsJobs:
         return await self._box.report()
 
     @asynccontextmanager
-    async def _heard(self, kernel: BoxedKernel, on_output: OnOutput | None) -> AsyncIterator[None]:
-        """Hands on what is printed, as it comes, by a second client."""
+    async def _forwarding(self, kernel: BoxedKernel, on_output: OnOutput | None) -> AsyncIterator[None]:
+        """Forward printed output as it arrives, with a second client."""
         if on_output is None:
             yield
             return
@@ -157,7 +157,7 @@ async def _end(kernel: BoxedKernel, talk: KernelClient) -> None:
 
 
 async def _subscribed(client: AsyncKernelClient, heard: asyncio.Event) -> None:
-    """Ask until it hears what is published."""
+    """Send requests until the client receives published messages."""
     while not heard.is_set():
         client.kernel_info()
         with contextlib.suppress(TimeoutError):
@@ -173,19 +173,19 @@ async def _hand_on(client: AsyncKernelClient, on_output: OnOutput, heard: asynci
             on_output("stdout", message["content"]["text"].encode())
 
 
-def _is_heard(job: Job) -> bool:
-    """Whether what it prints is waited for: an attempt that holds what it has, or the neighbour."""
+def _needs_output(job: Job) -> bool:
+    """Return whether the test waits for the output of the job: an attempt that holds a resource, or the neighbour."""
     return "hold()" in job.code or bool(job.argv)
 
 
 def _code(job: Job) -> str:
     given = f"import os, sys; os.environ.update({dict(job.env)!r}); sys.argv[1:] = {list(job.argv)!r}\n"
-    # Where more than a job may have is taken for held, a kernel may have its own on top.
+    # The threshold for "more than a job may hold" is increased by what the kernel itself holds.
     return given + job.code.replace(f"LIMIT = {HELD_BYTES}", f"LIMIT = {HELD_BYTES + OWN_MEMORY}")
 
 
 def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
-    """With what the box said past ipykernel, where it ended by itself."""
+    """Return the outcome of a cell, including the end of its box if the box ended by itself."""
     streams = {name: "".join(each.text for each in cell.outputs if each.name == name) for name in ("stdout", "stderr")}
     last = b""
     if not kernel.alive and not kernel.ended.cancelled() and kernel.ended.exception() is None:
@@ -201,8 +201,8 @@ def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
 
 
 def _end_of(end: End, error: CodeError | None, printed: str = "") -> End:
-    # IPython was refused memory, and what holds it is still there. Either no reply could be made, or a message was sent
-    # incomplete, after which the kernel is killed because nothing that it sends can be relied on.
+    # IPython could not allocate memory, because the objects of the cell still use it. Either it could not create a reply,
+    # or it sent an incomplete message, after which the kernel is killed, because its messages are no longer reliable.
     if end in (End.TIMEOUT, End.KILLED) and _NO_MEMORY_TO_FORMAT in printed:
         return End.MEMORY
     if end is not End.ERROR or error is None:

@@ -16,8 +16,9 @@ _SOON_S = 0.02
 class Counting:
     """An agent with one kernel.
 
-    count: the value that the next cell must increase.
-    lost: how many losses of its state were reported.
+    Attributes:
+        count: The value that the next cell must increase.
+        lost: The number of reported losses of its state.
     """
 
     def __init__(self, pool: KernelPool, owner: KernelOwner, chance: random.Random) -> None:
@@ -27,7 +28,7 @@ class Counting:
         self.count = 0
         self.lost = 0
 
-    async def go_on(self) -> None:
+    async def count_on(self) -> None:
         """Run a cell and check that the count increases by one, or is 1 in a result that reports a loss."""
         cell = await self.run(COUNT)
         if cell is not None:

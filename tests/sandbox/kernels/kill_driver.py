@@ -1,7 +1,7 @@
 """Kills processes with kernels, and parts of them, at random moments, and reports what is left.
 
-It looks where the soak of boxes looks, in the same way: see `tests.sandbox.soak.driver`. Arguments: sessions, seed, a
-folder that is empty. Prints one line of JSON.
+It searches the same places as the soak test of boxes, `tests.sandbox.soak.driver`. Arguments: the number of sessions,
+the seed, an empty folder. It prints one line of JSON.
 """
 
 import json
@@ -18,13 +18,16 @@ VICTIMS = ("engine", "provisioner")
 PARTS = ("code", "box", "template", "supervisor")
 _ROOT = Path(__file__).parents[3]
 _DEADLINE_S = 60.0
-_MOST_MARKS = 10  # from one kill to the next
-_MOMENT_S = 0.4  # a process has its first kernel after about so long
-_IN_ORDER = 0.1  # of the victims are closed, not killed
+_MOST_MARKS = 10  # the most marks between two kills
+_MOMENT_S = 0.4  # a process has its first kernel after about this time
+_IN_ORDER = 0.1  # the share of the victims that are closed instead of killed
 
 
 class KernelSoak(Soak):
-    """One run is a session with a kernel. The files that Jupyter itself writes and leaves go into a separate folder."""
+    """Kills kernels at random. Each run is a session with one kernel.
+
+    The files that Jupyter itself writes and leaves behind go into a separate folder.
+    """
 
     def __init__(self, runs: int, seed: int, folder: Path) -> None:
         super().__init__(runs, seed, folder)
@@ -38,7 +41,7 @@ class KernelSoak(Soak):
         self._last = ""
 
     def kill_all(self) -> None:
-        """Start victims one after the other, and kill each after some of its parts."""
+        """Start victims one after the other, and kill some parts of each, then the victim itself."""
         mounts, sockets = residue.mounts(), residue.unix_sockets()
         while self.report.runs < self._runs:
             which = VICTIMS[self.report.engines % len(VICTIMS)]
@@ -49,7 +52,7 @@ class KernelSoak(Soak):
             self._wait_a_while()
             self._end(which)
             self._nothing_lives()
-        self._begin(VICTIMS[0])  # a process started after the last kill cleans up what that one left
+        self._begin(VICTIMS[0])  # a process that is started after the last kill removes what that kill left
         self._heard_marks(1)
         self._close()
         self._look_for_residue(mounts, sockets)
@@ -83,7 +86,7 @@ class KernelSoak(Soak):
             ready = select.select([self._engine.stdout], [], [], _DEADLINE_S)[0]
             self._last = self._engine.stdout.read(1).decode() if ready else ""
             if not self._last:
-                raise AssertionError(f"it was silent for {_DEADLINE_S:.0f} s, or gave up (seed {self.report.seed})")
+                raise AssertionError(f"the victim ended, or was silent for {_DEADLINE_S:.0f} s ({self.report.seed=})")
             self.report.runs += self._last == "s"
             self.report.ends[self._last] += 1
 

@@ -1,7 +1,7 @@
 """Processes with kernels, to be killed by `kill_driver`: an engine with a pool, or a program with Jupyter's manager.
 
-Arguments: which, a seed. Each writes `s` when a session begins, `.` after each step of one, and goes on until the end of
-its stdin; then it closes what it has and leaves with 0. With another code it leaves when an answer was wrong.
+Arguments: the kind of victim, a seed. It writes `s` when a session begins and `.` after each step, and continues until
+the end of its stdin. Then it closes everything and exits with code 0, or with another code if an answer was wrong.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def say(mark: str) -> None:
 
 
 def wanted() -> bool:
-    """Whether the parent process still holds stdin open."""
+    """Return whether the parent process still keeps stdin open."""
     return not select.select([0], [], [], 0)[0]
 
 
@@ -42,7 +42,7 @@ async def engine(chance: random.Random) -> None:
                 say("s")
                 session = Counting(pool, KernelOwner("local", f"agent {next(numbers)}"), random.Random(chance.random()))
                 for _ in range(chance.randint(1, 6)):
-                    await chance.choice([session.go_on, session.go_on, session.cancel, session.die_in_a_cell])()
+                    await chance.choice([session.count_on, session.count_on, session.cancel, session.die_in_a_cell])()
                     say(".")
                 await session.stop()
 

@@ -18,7 +18,8 @@ Start = Callable[..., Awaitable[tuple[BoxedKernel, KernelClient]]]
 async def starting(box: object) -> AsyncIterator[Start]:
     """Yield a function that takes the fields of a spec, starts a kernel, and returns it with a client that is ready.
 
-    box: a sandbox with kernels.
+    Args:
+        box: A sandbox that supports kernels.
     """
     started: list[tuple[BoxedKernel, KernelClient]] = []
     context = zmq.asyncio.Context()

@@ -115,7 +115,7 @@ async def test_an_interrupt_ends_the_cell_and_not_the_kernel(start: Start) -> No
 
 @pytest.mark.spec("KERN-5")
 async def test_an_interrupt_that_suppresses_the_reply_costs_neither_time_nor_state(start: Start) -> None:
-    """A second interrupt can hit ipykernel between the end of a cell and its reply."""
+    """Interrupt ipykernel between the end of a cell and its reply, as a second interrupt may do."""
     kernel, talk = await start()
     cell = await talk.run(LOSES_ITS_REPLY, CellLimits())
     assert cell.end is End.ERROR  # not TIMEOUT
@@ -142,7 +142,7 @@ async def test_a_cancelled_cell_is_interrupted_and_the_next_one_does_not_get_its
 async def test_a_cancelled_cell_whose_interrupts_are_lost_does_not_use_up_the_time_of_the_next_one(
     start: Start, ignored: int
 ) -> None:
-    """A cell that catches the interrupt does what an interrupt does that arrives while ipykernel runs its own code."""
+    """Run a cell that catches the interrupt, which has the same effect as an interrupt in ipykernel's own code."""
     kernel, talk = await start()
     began = asyncio.Event()
     code = f"""import time
@@ -211,7 +211,7 @@ async def test_endless_printing_is_interrupted_and_little_of_it_is_kept(start: S
 
 @pytest.mark.spec("KERN-4")
 async def test_the_kernel_does_not_keep_what_was_printed(start: Start) -> None:
-    """It is kept neither for a slow reader nor in IPython's own record of outputs."""
+    """Check that output is kept neither for a slow reader nor in IPython's record of outputs."""
     _, talk = await start(memory_bytes=512 << 20)
     cell = await talk.run("for _ in range(6000): print('x' * 49_999)", CellLimits(wall_s=60, output_bytes=1 << 30))
     assert cell.ok
@@ -272,5 +272,5 @@ async def test_an_output_too_long_for_a_message_is_replaced_by_a_note(start: Sta
     cell = await talk.run(code, CellLimits())
     assert not cell.state_lost
     said = cell.error.message if cell.error else "".join(output.data.get("text/plain", "") for output in cell.outputs)
-    assert "was left out" in said, (cell.end, said[:500])
+    assert "was omitted" in said, (cell.end, said[:500])
     assert (await talk.run("print('next')", CellLimits())).stdout == "next\n"

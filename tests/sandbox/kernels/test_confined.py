@@ -30,7 +30,7 @@ async def test_a_kernel_has_no_network_and_sees_no_device_of_the_host(start: Sta
 
 @pytest.mark.spec("KERN-1")
 async def test_none_of_a_kernels_sockets_belongs_to_the_hosts_network(start: Start) -> None:
-    """A socket of the host's network would list the host's devices, through SIOCGIFCONF."""
+    """List the devices of every socket with SIOCGIFCONF: a socket of the host's network would list the host's."""
     _, talk = await start()
     code = """
 import array, fcntl, os, socket, stat, struct
@@ -49,7 +49,7 @@ print(sorted(seen))
 
 
 @pytest.mark.spec("KERN-1", "BOX-6")
-async def test_a_kernel_can_write_its_workspace_but_not_use_a_socket_in_it(start: Start, tmp_path: Path) -> None:
+async def test_a_kernel_can_write_to_its_workspace_but_not_use_a_socket_in_it(start: Start, tmp_path: Path) -> None:
     (tmp_path / "note").write_text("from the host")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "door"))
@@ -64,7 +64,7 @@ async def test_a_kernel_can_write_its_workspace_but_not_use_a_socket_in_it(start
 
 
 @pytest.mark.spec("KERN-1")
-async def test_a_message_over_the_limit_is_cut_off_and_costs_the_engine_no_memory(start: Start) -> None:
+async def test_a_message_over_the_limit_is_cut_off_and_takes_no_memory_of_the_engine(start: Start) -> None:
     _, talk = await start()
     code = "get_ipython().kernel.iopub_thread.socket.send_multipart([b'x' * (65 << 20)])\nimport time; time.sleep(30)"
     before = psutil.Process().memory_info().rss

@@ -25,7 +25,7 @@ def stage() -> Iterator[Stage]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cells(stage: Stage) -> AsyncIterator[CellsAsJobs]:
-    """The secrets exist before the kernels start, and must not be inherited through the environment."""
+    """Start kernels after the secrets exist: they must not be inherited through the environment."""
     context = zmq.asyncio.Context()
     async with NamespaceSandbox() as box:
         made = CellsAsJobs(box, context)

@@ -12,7 +12,7 @@ from tests.sandbox.kernels.starting import Start
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-1")]
 
-GROWTH = 96 << 20  # of the engine, while it is flooded
+GROWTH = 96 << 20  # bytes by which the engine may grow during a flood
 FORGED = {
     "is not signed": "publish(signed(hi, signature=b''))",
     "is signed with another key": "publish(signed(hi, signature=b'0' * 64))",
@@ -61,7 +61,7 @@ FORGED = {
 
 
 async def test_messages_that_a_cell_signs_count_as_its_own(start: Start) -> None:
-    """Without this the forgeries below could fail for another reason."""
+    """Check that forging works, because otherwise the forgeries below could fail for another reason."""
     _, talk = await forger(start)
     code = "publish(signed(hi)); reply(signed({'status': 'ok', 'execution_count': 77}, kind='execute_reply'))"
     cell = await talk.run(code, CellLimits())
@@ -71,7 +71,7 @@ async def test_messages_that_a_cell_signs_count_as_its_own(start: Start) -> None
 @pytest.mark.spec("KERN-4", "KERN-5")
 @pytest.mark.parametrize("code", FORGED.values(), ids=FORGED.keys())
 async def test_a_message_that(start: Start, code: str) -> None:
-    """… is forged is read as it must be, or costs the kernel that sent it, and nobody else."""
+    """Forge a message: it is handled correctly, or only the kernel that sent it is ended."""
     kernel, talk = await forger(start)
     cell = await talk.run(code, BRIEF)
     if kernel.alive:
@@ -90,7 +90,7 @@ async def test_a_cell_that_falsely_reports_its_end_uses_the_next_cells_time(star
     )
     assert (await talk.run(code, CellLimits())).ok
     cell = await talk.run("1", BRIEF)
-    assert cell.end in (End.TIMEOUT, End.OK)  # interrupted before its turn, or the sleeping cell was and then it ran
+    assert cell.end in (End.TIMEOUT, End.OK)  # it was interrupted while it waited, or ran after the sleeping cell was
     must_be_sound(cell)
     assert not kernel.alive or (await talk.run("2", BRIEF)).ok
 
@@ -132,7 +132,7 @@ FLOODS = {
 @pytest.mark.spec("KERN-4")
 @pytest.mark.parametrize("code", FLOODS.values(), ids=FLOODS.keys())
 async def test_a_flood_of(start: Start, code: str) -> None:
-    """… costs the engine neither its memory nor its loop, and ends with the cell."""
+    """Flood the engine with messages: neither its memory nor its event loop is affected, and the flood ends."""
     kernel, talk = await forger(start)
     before = psutil.Process().memory_info().rss
     turns = 0

@@ -113,7 +113,7 @@ async def test_a_loss_is_reported_by_the_next_result_if_its_own_was_not_delivere
 async def test_an_idle_kernel_is_ended_and_the_next_result_reports_it(make: Make) -> None:
     pool = make(idle_s=1e-6)
     await pool.run(ANN, "x = 1")
-    await pool.cull()  # the pool's own timer may have been first
+    await pool.cull()  # the pool's own timer may have ended it already
     assert pool.kernels(ANN) == []
     assert "without a cell" in str((await pool.run(ANN, "1")).state_lost)
 
@@ -168,11 +168,11 @@ async def test_stopping_a_kernel_with_a_running_cell_ends_the_cell(make: Make) -
 async def test_another_spec_for_the_same_name_is_refused(make: Make) -> None:
     pool = make()
     await pool.run(ANN, "1")
-    with pytest.raises(SandboxError, match="has a different spec"):
+    with pytest.raises(SandboxError, match="was started with a different spec"):
         await pool.run(ANN, "1", spec=KernelSpec(processes=32))
 
 
-async def test_a_closed_pool_refuses(make: Make) -> None:
+async def test_a_closed_pool_refuses_cells(make: Make) -> None:
     pool = make()
     await pool.run(ANN, "1")
     await pool.aclose()

@@ -32,8 +32,10 @@ class Session(Counting):
     async def live(self, cells: int) -> None:
         await self.run(f"import subprocess; child = subprocess.Popen(['sleep', '{self._mark}'])")
         for _ in range(cells):
-            await self.chance.choice([self.go_on, self.go_on, self.die_in_a_cell, self._die_between, self.cancel])()
-        await self.go_on()
+            await self.chance.choice(
+                [self.count_on, self.count_on, self.die_in_a_cell, self._die_between, self.cancel]
+            )()
+        await self.count_on()
         await self.stop()
 
     async def _die_between(self) -> None:
@@ -47,7 +49,7 @@ class Session(Counting):
 async def sessions(count: int, cells: int, seed: int) -> None:
     chance = random.Random(seed)
     mark = f"{os.getpid()}.{seed}77"
-    before = set(supervisors_of(os.getpid()))  # provisioners of other tests share one that stays
+    before = set(supervisors_of(os.getpid()))  # provisioners of other tests share one that keeps running
     async with NamespaceSandbox() as box:
         async with KernelPool(box, PoolConfig(warm=1, most=8)) as pool:
             at_once = asyncio.Semaphore(4)
@@ -76,9 +78,10 @@ async def test_each_random_kill_is_reported_exactly_once_in_a_long_run() -> None
 
 
 def kill(runs: int, folder: Path, seed: int) -> dict[str, int]:
-    """Kill whole processes with kernels, and parts of them. Print what was killed, and check what is left.
+    """Kill processes with kernels, and parts of them. Print what was killed, and check what is left.
 
-    How many of each kind were killed.
+    Returns:
+        How many processes of each kind were killed.
     """
     print(f"{SEED_VARIABLE}={seed} {RUNS_VARIABLE}={runs}", flush=True)
     found = subprocess.run(

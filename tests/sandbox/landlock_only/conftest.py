@@ -1,4 +1,4 @@
-"""One sandbox per test module, and a folder that its jobs may work in whoever runs the tests."""
+"""One sandbox per test module, and a folder that its jobs may use even if root runs the tests."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from sandbox.landlock_only.backend import LandlockConfig, LandlockSandbox
 
-SOMEBODY = 65_000  # an ordinary user id; nobody need have it
-PACKAGES = str(Path(np.__file__).parents[1])  # also where another interpreter than the environment's runs the tests
+SOMEBODY = 65_000  # an ordinary user id; no account needs to have it
+PACKAGES = str(Path(np.__file__).parents[1])  # correct even if the tests run in an interpreter of another environment
 
 
 def config() -> LandlockConfig:
@@ -28,7 +28,7 @@ async def box() -> AsyncIterator[LandlockSandbox]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Of an ordinary user, below folders everybody may pass, unlike root's `tmp_path`."""
+    """Yield a folder of an ordinary user, below folders that everybody can enter, unlike root's `tmp_path`."""
     path = Path(tempfile.mkdtemp(prefix="knackbox-workspace-"))
     if os.geteuid() == 0:
         os.chown(path, SOMEBODY, SOMEBODY)

@@ -1,4 +1,4 @@
-"""Nothing is left: no process, however it has daemonised, and no folder, whoever is killed."""
+"""No process is left, even if it has daemonised, and no folder, even if any of the processes is killed."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from tests.sandbox.landlock_only.conftest import PACKAGES
 from tests.sandbox.test_cleanup import (
     DAEMON,
     marked,
-    test_what_the_listener_to_output_raises_ends_the_job_and_reaches_the_caller,  # noqa: F401
+    test_an_exception_of_the_output_listener_ends_the_job_and_reaches_the_caller,  # noqa: F401
 )
 
 pytestmark = pytest.mark.spec("BOX-4")
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.spec("BOX-4")
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    """A temporary folder that only these jobs' private folders are made in."""
+    """Yield a temporary folder that contains only the private folders of these jobs."""
     with tempfile.TemporaryDirectory(prefix="knackbox-test-", dir="/tmp") as name:
         os.chmod(name, 0o755)
         yield Path(name)
@@ -71,7 +71,7 @@ async def test_cancelling_kills_the_tree_and_removes_its_folder_before_it_return
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("victim", ["supervisor", "template", "box", "worker"])
-async def test_what_is_killed_is_replaced_and_leaves_nothing(base: Path, victim: str) -> None:
+async def test_a_killed_process_is_replaced_and_leaves_nothing(base: Path, victim: str) -> None:
     async with LandlockSandbox(LandlockConfig(folder=str(base), warm=0)) as own:
         await own.warm_up()
         name = mark()
@@ -85,8 +85,8 @@ async def test_what_is_killed_is_replaced_and_leaves_nothing(base: Path, victim:
 
 
 def chain_above(daemon: int) -> dict[str, int]:
-    """The processes from the supervisor down to the worker that a daemonised process stems from."""
-    eventually_sync(lambda: len(children_of(parent_of(daemon))) > 1)  # until it is the box's, as the worker is
+    """Return the ancestors of a daemonised process by name, from the supervisor down to the box."""
+    eventually_sync(lambda: len(children_of(parent_of(daemon))) > 1)  # until it is a child of the box, like the worker
     box = parent_of(daemon)
     template = parent_of(box)
     worker = min(children_of(box))
@@ -139,7 +139,7 @@ def test_kill_9_of_the_engine_and_others_leaves_no_process(base: Path, victims: 
     eventually_sync(lambda: bool(marked(name)))
     chain = {"engine": engine.pid, **chain_above(marked(name)[0])}
     for victim in victims:
-        with contextlib.suppress(ProcessLookupError):  # it has left on its own since the one before was killed
+        with contextlib.suppress(ProcessLookupError):  # it has ended because of the previous kill
             os.kill(chain[victim], signal.SIGKILL)
     engine.wait()
     eventually_sync(lambda: not marked(name) and not any(alive(pid) for pid in chain.values()))
@@ -147,7 +147,7 @@ def test_kill_9_of_the_engine_and_others_leaves_no_process(base: Path, victims: 
 
     def empty() -> bool:
         if nobody_is_left:
-            places.sweep(str(base))  # as the next engine does; a dying process may hold the lock for a moment yet
+            places.sweep(str(base))  # as the next engine does; a dying process may still hold the lock for a moment
         return list(base.iterdir()) == []
 
     eventually_sync(empty)
@@ -157,7 +157,7 @@ def alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/exe").is_symlink() and os.path.exists(f"/proc/{pid}/exe")
 
 
-def test_a_held_folder_is_not_swept_away(base: Path) -> None:
+def test_a_locked_folder_is_not_removed(base: Path) -> None:
     mine, lock = places.make_base(str(base), for_others=False)
     other, other_lock = places.make_base(str(base), for_others=False)
     assert {path.name for path in base.iterdir()} == {Path(mine).name, Path(other).name}
@@ -219,8 +219,8 @@ def test_any_tree_is_removed_and_no_link_is_followed(base: Path) -> None:
 
 @pytest.mark.spec("BOX-4", "BOX-12")
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_job_that_is_cancelled_at_once_does_not_take_its_template_along(box: LandlockSandbox) -> None:
-    """A box that has changed its user cannot kill a worker that has not: it would wait, and all of them be given up."""
+async def test_a_job_that_is_cancelled_at_once_does_not_end_its_template(box: LandlockSandbox) -> None:
+    """Cancel jobs while their boxes change the user: such a box cannot kill a worker that is still root."""
     await box.run(Job(code="1"))
     (before,) = [entry.server for key, entry in box._templates._entries.items() if not key.preload]
     for _ in range(60):
@@ -234,17 +234,17 @@ async def test_a_job_that_is_cancelled_at_once_does_not_take_its_template_along(
     assert before.dead == ""
 
 
-TOLD_AT_ONCE = """
+SIGTERM_AT_ONCE = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-from sandbox.landlock_only.family import end_on_sigterm, fork_told_to_end
+from sandbox.landlock_only.family import end_on_sigterm, fork_that_ends_on_sigterm
 end_on_sigterm()
 for _ in range(300):
-    pid = fork_told_to_end()
+    pid = fork_that_ends_on_sigterm()
     if pid == 0:
         try:
             end_on_sigterm()
-            while True: pass  # not a system call: a signal that comes just before one is only seen after it
+            while True: pass  # not a system call, because a signal just before one is handled only after it
         except EOFError:
             os._exit(7)
     os.kill(pid, signal.SIGTERM)
@@ -253,6 +253,6 @@ for _ in range(300):
 
 
 @pytest.mark.spec("BOX-12")
-def test_a_box_that_is_told_to_end_before_it_can_hear_ends() -> None:
-    """Python's own fork forgets the signal about every second time, and the box would go on."""
-    subprocess.run([sys.executable, "-c", TOLD_AT_ONCE, str(Path(__file__).parents[3])], check=True, timeout=60)
+def test_a_box_that_gets_sigterm_before_it_has_a_handler_ends() -> None:
+    """Send SIGTERM right after the fork: Python's own fork loses it about every second time."""
+    subprocess.run([sys.executable, "-c", SIGTERM_AT_ONCE, str(Path(__file__).parents[3])], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Only by name, only where the kernel can: otherwise nothing runs, and the reason and the remedy are said."""
+"""The backend runs only if it is selected by name and the kernel supports it. Errors name the reason and a remedy."""
 
 import os
 import subprocess
@@ -19,14 +19,14 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.spec("BOX-2")
 @pytest.mark.parametrize("abi", [0, 1, 5])
-def test_a_kernel_whose_landlock_cannot_scope_signals_is_not_enough(abi: int) -> None:
+def test_a_kernel_whose_landlock_cannot_scope_signals_is_refused(abi: int) -> None:
     (first,) = probe.protections("landlock", abi).missing
     assert first.name == "landlock"
     assert "6.12" in first.remedy
     assert first.detail
 
 
-# Landlock switched off: its first call answers as on a kernel without it. BPF: load nr; jeq 444: ENOSYS; else allow.
+# Disables Landlock: its first call fails as on a kernel without Landlock. BPF: load nr; jeq 444: ENOSYS; else allow.
 WITHOUT_LANDLOCK = """
 import asyncio, os, struct, sys
 from sandbox.linux import seccomp, syscalls
@@ -81,7 +81,7 @@ asyncio.run(main())
 
 
 @pytest.mark.spec("BOX-1", "BOX-2")
-def test_root_without_anybody_else_is_refused() -> None:
+def test_root_in_a_namespace_that_maps_nobody_else_is_refused() -> None:
     command = [sys.executable, "-c", ROOT_ALONE]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "'unprivileged user'" in said
@@ -89,7 +89,7 @@ def test_root_without_anybody_else_is_refused() -> None:
 
 
 @pytest.mark.spec("BOX-1", "BOX-2")
-async def test_the_report_says_what_namespaces_would_have_given() -> None:
+async def test_the_report_lists_the_missing_namespaces() -> None:
     async with LandlockSandbox(config()) as box:
         report = await box.report()
     assert report.backend == "landlock"
@@ -104,7 +104,7 @@ async def test_the_report_says_what_namespaces_would_have_given() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root's own")
-async def test_a_folder_nobody_else_may_pass_is_an_error_and_not_a_job_as_root(tmp_path: Path) -> None:
+async def test_a_folder_that_other_users_cannot_enter_is_an_error(tmp_path: Path) -> None:
     shut = tmp_path / "shut"
     shut.mkdir(mode=0o700)
     async with LandlockSandbox(type(config())(folder=str(shut), packages=config().packages)) as box:

@@ -1,4 +1,4 @@
-"""What code at this level attempts against the machine it shares, and that it fails."""
+"""Attempts of code to access or harm the machine that it shares with others; all of them fail."""
 
 import os
 import socket
@@ -16,11 +16,11 @@ from sandbox.landlock_only.backend import LandlockSandbox
 from tests.sandbox.landlock_only.conftest import SOMEBODY
 from tests.sandbox.test_hostile_code import (  # noqa: F401  (collected here, with this folder's `box`)
     test_a_forged_answer_is_an_outcome_of_the_code_and_never_a_failure_of_the_box,
-    test_a_job_that_makes_no_sense_is_refused_before_anything_runs,
-    test_files_to_bring_back_that_are_no_plain_files_are_left,
-    test_sleeping_forks_of_a_large_template_are_not_taken_for_memory,
-    test_the_cpu_of_many_short_processes_adds_up,
-    test_the_memory_of_a_tree_counts_however_it_is_hidden,
+    test_an_invalid_job_is_refused_before_anything_runs,
+    test_hidden_memory_of_a_process_tree_is_counted,
+    test_only_plain_files_are_collected,
+    test_sleeping_forks_of_a_large_template_do_not_count_as_memory,
+    test_the_cpu_time_of_many_short_processes_is_counted,
 )
 from tests.sandbox.test_isolation import (  # noqa: F401
     FORBIDDEN,
@@ -36,7 +36,7 @@ SECRET = "canary-77ab"
 
 @pytest.fixture(scope="module")
 def secrets() -> Iterator[dict[str, str]]:
-    """A secret where users have theirs: in a home, in /tmp, in a process's environment and command line."""
+    """Put a secret where users have secrets: in a home, in /tmp, in a process's environment and command line."""
     with (
         tempfile.TemporaryDirectory(prefix=".knackbox-test-", dir=Path.home()) as home,
         tempfile.TemporaryDirectory(prefix="knackbox-test-", dir="/tmp") as tmp,
@@ -48,7 +48,7 @@ def secrets() -> Iterator[dict[str, str]]:
         command = [sys.executable, "-c", f"'{SECRET}'; input()"]
         with subprocess.Popen(command, env={"TOKEN": SECRET}, stdin=subprocess.PIPE) as victim:
             yield {"home": home, "tmp": tmp, "pid": str(victim.pid), "engine": str(os.getpid())}
-            assert victim.poll() is None, "a job has ended it"
+            assert victim.poll() is None, "a job has killed the victim"
             victim.kill()
 
 
@@ -95,7 +95,7 @@ def notify(path):
 
 
 @pytest.mark.parametrize(("attempt", "code"), LOOT, ids=[attempt for attempt, _ in LOOT])
-async def test_what_is_not_on_the_list_cannot_be_opened(
+async def test_a_path_that_is_not_on_the_allow_list_cannot_be_opened(
     box: LandlockSandbox, secrets: dict[str, str], attempt: str, code: str
 ) -> None:
     outcome = await box.run(Job(code=f"{SETTING}\n{code.format(**secrets)}"))
@@ -127,7 +127,7 @@ HARM = [
     ("make a file", "open('{tmp}/new', 'w')"),
     ("make a folder", "os.mkdir('{home}/new')"),
     ("make a file in /dev/shm", "open('/dev/shm/knackbox-test', 'w')"),
-    ("write into the system", "open('/usr/new', 'w')"),
+    ("write to the system's folders", "open('/usr/new', 'w')"),
     ("TCP", "socket.socket(socket.AF_INET)"),
     ("UDP", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"),
     ("IPv6", "socket.socket(socket.AF_INET6)"),
@@ -153,10 +153,10 @@ async def test_nothing_outside_can_be_changed_or_reached(
     assert Path(secrets["tmp"], "id_rsa").read_text() == SECRET
 
 
-async def test_modes_times_and_owners_of_files_outside_stay_as_they_are(
+async def test_modes_times_and_owners_of_files_outside_are_unchanged(
     box: LandlockSandbox, secrets: dict[str, str]
 ) -> None:
-    """Landlock does not know of these changes; and as an ordinary user the file is the job's user's own."""
+    """Try changes that Landlock does not cover. If the tests do not run as root, the job's user owns the file."""
     path = Path(secrets["tmp"], "id_rsa")
     before = path.stat()
     code = f"""
@@ -209,7 +209,7 @@ async def test_other_languages_are_as_confined(
     assert "Seccomp:\t2" in text
 
 
-async def test_a_server_on_this_machine_hears_nothing(box: LandlockSandbox) -> None:
+async def test_a_server_on_this_machine_cannot_be_reached(box: LandlockSandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         code = f"import socket\nsocket.create_connection(('127.0.0.1', {port}))"
@@ -219,13 +219,13 @@ async def test_a_server_on_this_machine_hears_nothing(box: LandlockSandbox) -> N
             server.accept()
 
 
-async def test_a_job_that_wants_to_connect_is_refused_before_it_runs(box: LandlockSandbox) -> None:
+async def test_a_job_with_destinations_is_refused_before_it_runs(box: LandlockSandbox) -> None:
     with pytest.raises(SandboxError, match="no network"):
         await box.run(Job(code="1", egress=(Destination("example.org", 443),)))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give each job a user of its own")
-async def test_each_of_roots_jobs_has_an_unprivileged_user_of_its_own(box: LandlockSandbox) -> None:
+async def test_each_job_of_root_has_its_own_unprivileged_user(box: LandlockSandbox) -> None:
     code = "import os\n[*os.getresuid(), *os.getresgid(), *os.getgroups()]"
     ids = [set((await box.run(Job(code=code))).value) for _ in range(3)]
     assert all(len(each) == 1 and min(each) > 60_000 for each in ids)
@@ -234,7 +234,9 @@ async def test_each_of_roots_jobs_has_an_unprivileged_user_of_its_own(box: Landl
 
 @pytest.mark.spec("BOX-6")
 class TestWorkspace:
-    async def test_it_is_shared_read_write_and_owned_by_its_owner(self, box: LandlockSandbox, folder: Path) -> None:
+    async def test_a_workspace_is_shared_read_write_and_its_owner_owns_new_files(
+        self, box: LandlockSandbox, folder: Path
+    ) -> None:
         (folder / "in.txt").write_text("hello")
         code = "import os\nopen('out.txt', 'w').write(open('in.txt').read() * 2)\nos.getcwd()"
         outcome = await box.run(Job(code=code, workspace=Mount(folder), files={"helper.py": b""}))
@@ -243,14 +245,14 @@ class TestWorkspace:
         assert (folder / "out.txt").stat().st_uid == folder.stat().st_uid
         assert sorted(path.name for path in folder.iterdir()) == ["in.txt", "out.txt"]
 
-    async def test_it_can_be_read_only(self, box: LandlockSandbox, folder: Path) -> None:
+    async def test_a_workspace_can_be_read_only(self, box: LandlockSandbox, folder: Path) -> None:
         (folder / "in.txt").write_text("hello")
         code = "text = open('in.txt').read()\nfor name in ('in.txt', 'new'):\n    try: open(name, 'w'); text += ' written'\n    except PermissionError: pass\ntext"
         outcome = await box.run(Job(code=code, workspace=Mount(folder, Writes.NO)))
         assert outcome.value == "hello"
         assert sorted(path.name for path in folder.iterdir()) == ["in.txt"]
 
-    async def test_a_read_only_ones_modes_and_times_stay_although_its_owner_runs_the_job(
+    async def test_modes_and_times_in_a_read_only_workspace_are_unchanged(
         self, box: LandlockSandbox, folder: Path
     ) -> None:
         path = folder / "in.txt"
@@ -262,11 +264,11 @@ class TestWorkspace:
         after = path.stat()
         assert (after.st_mode, after.st_mtime, after.st_ctime) == (before.st_mode, before.st_mtime, before.st_ctime)
 
-    async def test_a_copy_on_write_one_is_refused(self, box: LandlockSandbox, folder: Path) -> None:
+    async def test_a_copy_on_write_workspace_is_refused(self, box: LandlockSandbox, folder: Path) -> None:
         with pytest.raises(SandboxError, match="copy-on-write"):
             await box.run(Job(code="1", workspace=Mount(folder, Writes.COPY)))
 
-    async def test_what_lies_beside_it_stays_closed(
+    async def test_folders_beside_a_workspace_cannot_be_read(
         self, box: LandlockSandbox, folder: Path, secrets: dict[str, str]
     ) -> None:
         (folder / "out").symlink_to(secrets["tmp"])
@@ -274,13 +276,15 @@ class TestWorkspace:
         assert (await box.run(Job(code=code, workspace=Mount(folder)))).stdout.split() == [b"closed"] * 3
 
     @pytest.mark.parametrize("language", [Language.BASH, Language.NODE])
-    async def test_other_languages_work_in_it(self, box: LandlockSandbox, folder: Path, language: Language) -> None:
+    async def test_other_languages_work_in_a_workspace(
+        self, box: LandlockSandbox, folder: Path, language: Language
+    ) -> None:
         code = {Language.BASH: "echo -n hi > out", Language.NODE: "require('fs').writeFileSync('out', 'hi')"}[language]
         assert (await box.run(Job(language=language, code=code, workspace=Mount(folder)))).end is End.OK
         assert (folder / "out").read_text() == "hi"
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="others are roots and ordinary users only for root")
-    async def test_a_folder_of_roots_is_refused_with_what_to_do(self, box: LandlockSandbox, folder: Path) -> None:
+    async def test_a_folder_of_root_is_refused_with_a_remedy(self, box: LandlockSandbox, folder: Path) -> None:
         os.chown(folder, 0, 0)
         with pytest.raises(SandboxError, match="chown"):
             await box.run(Job(code="1", workspace=Mount(folder)))
@@ -288,12 +292,12 @@ class TestWorkspace:
         code = "import os\n[os.getuid(), os.geteuid(), os.getgid()]"
         assert (await box.run(Job(code=code, workspace=Mount(folder)))).value == [SOMEBODY] * 3
 
-    async def test_the_root_of_the_host_is_no_workspace(self, box: LandlockSandbox) -> None:
-        with pytest.raises(SandboxError, match="not a workspace"):
+    async def test_the_root_of_the_host_cannot_be_a_workspace(self, box: LandlockSandbox) -> None:
+        with pytest.raises(SandboxError, match="cannot be a workspace"):
             await box.run(Job(code="1", workspace=Mount(Path("/"), Writes.NO)))
 
 
-async def test_changes_of_modes_of_its_own_files_do_not_stop_a_job(box: LandlockSandbox, folder: Path) -> None:
+async def test_a_job_may_change_the_modes_of_its_own_files(box: LandlockSandbox, folder: Path) -> None:
     code = "import shutil\nopen('a', 'w').write('x')\nshutil.copy('a', 'b'); shutil.copy2('a', 'c')\nopen('b').read() + open('c').read()"
     assert (await box.run(Job(code=code))).value == "xx"
     assert (await box.run(Job(code=code, workspace=Mount(folder)))).value == "xx"

@@ -1,4 +1,4 @@
-"""Every limit ends the job with its own reason, with no disk and no process table of its own."""
+"""Every limit ends the job with its own reason, although a job has neither its own disk nor its own process table."""
 
 import subprocess
 from dataclasses import asdict
@@ -12,16 +12,16 @@ from sandbox.landlock_only.watch import FamilyWatch
 from sandbox.linux.watch import Used
 from tests.sandbox.test_limits import (  # noqa: F401  (collected here, with this folder's `box`)
     CASES,
-    test_an_endless_printer_leaves_only_what_is_kept_in_memory,
-    test_usage_says_what_the_whole_tree_took,
-    test_what_a_template_has_loaded_does_not_count_against_a_job,
+    test_endless_output_does_not_fill_the_memory_of_the_engine,
+    test_libraries_loaded_by_the_template_do_not_count_as_memory_of_the_job,
+    test_usage_covers_the_whole_process_tree,
 )
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-3")]
 MB = 1 << 20
 
 
-# The same table; the box's own /tmp and /dev/shm are places below its folder here.
+# The cases of the namespace backend, but with the job's folder in place of /tmp and /dev/shm.
 AT_THIS_LEVEL = [
     (end, language, code.replace("/dev/shm/", "").replace("/tmp/", "$TMPDIR/"), limits)
     for end, language, code, limits in CASES
@@ -48,14 +48,14 @@ FILLING = [
 
 
 @pytest.mark.parametrize(("how", "code"), FILLING, ids=[how for how, _ in FILLING])
-async def test_the_disk_counts_however_it_is_filled(box: LandlockSandbox, how: str, code: str) -> None:
+async def test_every_way_of_filling_the_disk_is_counted(box: LandlockSandbox, how: str, code: str) -> None:
     limits = Limits(disk_bytes=10 * MB, wall_s=60)
     outcome = await box.run(Job(code=f"import os, time\n{code}", limits=limits))
     assert outcome.end is End.DISK, f"{how}: {outcome}"
     assert "disk" in outcome.usage.limits_hit
 
 
-async def test_a_file_as_large_as_the_limit_is_not_over_it(box: LandlockSandbox) -> None:
+async def test_a_file_of_exactly_the_limit_is_allowed(box: LandlockSandbox) -> None:
     code = "try: open('f', 'wb').write(b'x' * (20 << 20))\nexcept OSError: pass"
     outcome = await box.run(Job(code=code, limits=Limits(disk_bytes=10 * MB)))
     assert (outcome.end, outcome.usage.limits_hit) == (End.OK, ("disk",))
@@ -70,7 +70,7 @@ async def test_a_fork_bomb_ends_with_its_reason_and_leaves_nothing(box: Landlock
     assert (await box.run(Job(code="'after'"))).value == "after"
 
 
-async def test_the_cpu_of_processes_nobody_waits_for_adds_up(box: LandlockSandbox) -> None:
+async def test_cpu_time_of_processes_that_nobody_waits_for_is_counted(box: LandlockSandbox) -> None:
     code = """
 import os, signal, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -86,7 +86,7 @@ while True:
 
 
 async def test_a_limit_found_at_the_end_is_among_the_limits_that_were_hit(tmp_path: Path) -> None:
-    """A job that starts too many processes and answers before the first look."""
+    """Start too many processes, and answer before the first check."""
     children = [subprocess.Popen(["sleep", "30"]) for _ in range(3)]
     try:
         watch = FamilyWatch(str(tmp_path), None)

@@ -1,14 +1,14 @@
-"""The same outcomes as from a box with namespaces: the tests are those of the namespace backend."""
+"""Runs the tests of the namespace backend about outcomes on the landlock backend."""
 
 import pytest
 
 from tests.sandbox.test_outcomes import (  # noqa: F401  (collected here, with this folder's `box`)
     test_a_call_that_leaves_the_process_is_an_error_even_with_exit_code_zero,
-    test_a_call_that_returns_what_json_cannot_hold_says_what_to_return_instead,
+    test_a_call_that_returns_what_json_cannot_represent_says_what_to_return_instead,
     test_a_file_that_would_leave_the_folder_is_refused_before_anything_runs,
-    test_a_language_that_cannot_be_called_into_says_so,
     test_an_exception_comes_back_with_its_own_frames_only,
-    test_any_json_value_comes_back_as_it_went_in,
+    test_any_json_value_is_returned_unchanged,
+    test_calling_a_function_in_another_language_is_refused,
     test_each_job_gets_a_fresh_box,
     test_every_language_reads_its_input_and_arguments,
     test_exit_codes_are_those_of_the_script,

@@ -1,4 +1,4 @@
-"""What only a control group bounds: memory no process is charged for, CPU time nobody waited for. As root."""
+"""Limits that need a control group: memory charged to no process, CPU time of unreaped children. Needs root."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ async def test_each_box_has_a_group_while_it_lives_and_none_afterwards(box: Name
 
 
 @pytest.mark.spec("BOX-3")
-async def test_memory_that_is_mapped_by_nobody_any_more_is_bounded(box: NamespaceSandbox) -> None:
+async def test_memory_that_no_process_maps_is_limited(box: NamespaceSandbox) -> None:
     code = """
 import mmap
 kept = []

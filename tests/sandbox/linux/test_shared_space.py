@@ -1,4 +1,4 @@
-"""A job is charged for what it wrote to a file system that others use as well, and for nothing else."""
+"""On a shared file system, a job is charged only for what it writes itself."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ os.path.exists('go')
 
 
 async def beside_a_writer(box: NamespaceSandbox, work: Path, elsewhere: Path) -> Outcome:
-    """An idle job, while another process fills ten times its disk on the same file system."""
+    """Run an idle job while another process writes ten times the job's disk limit to the same file system."""
     ready = asyncio.Event()
 
     def hear(_stream: Stream, _data: bytes) -> None:
@@ -41,7 +41,7 @@ async def beside_a_writer(box: NamespaceSandbox, work: Path, elsewhere: Path) ->
         for _ in range(40):
             file.write(bytes(2 * MB))
             file.flush()
-            await asyncio.sleep(0.01)  # long enough for a look in between
+            await asyncio.sleep(0.01)  # long enough for a check in between
     (work / "go").touch()
     outcome = await running
     elsewhere.unlink()
@@ -54,11 +54,11 @@ async def test_what_another_process_writes_is_not_charged_to_the_job(box: Namesp
     assert (outcome.end, outcome.value, outcome.usage.limits_hit) == (End.OK, True, ())
 
 
-async def test_at_the_landlock_level_neither(tmp_path: Path) -> None:
+async def test_the_landlock_backend_does_not_charge_what_another_process_writes(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     base = Path(tempfile.gettempdir())
-    for folder in (work, *work.parents):  # the user of the job has to get there, however deep the tests' folders are
+    for folder in (work, *work.parents):  # the job's user must be able to enter all parent folders
         if folder != base and folder.is_relative_to(base):
             folder.chmod(0o755)
     if work.stat().st_uid == 0:
@@ -68,7 +68,7 @@ async def test_at_the_landlock_level_neither(tmp_path: Path) -> None:
     assert (outcome.end, outcome.value, outcome.usage.limits_hit) == (End.OK, True, ())
 
 
-# Far more than the limit: what other tests delete on the same file system meanwhile hides as much of it.
+# Far more than the limit, because space that other tests free at the same time hides some of it.
 HOW = {
     "by writing": "for n in range(200): open(f'f{n}', 'wb').write(bytes(2 << 20)); time.sleep(0.01)",
     "by a mapping": """
@@ -105,7 +105,7 @@ async def test_what_the_job_writes_is_charged_to_it(box: NamespaceSandbox, tmp_p
 
 
 class Scripted:
-    """Free space and what the job has written, as a test tells them."""
+    """Sets the free space and the bytes written by the job, as seen by the code under test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free, self.written = 1000 * MB, 0
@@ -113,7 +113,7 @@ class Scripted:
         monkeypatch.setattr(readings, "written_bytes", lambda _: self.written)
 
 
-async def test_a_job_that_wrote_the_same_file_over_and_over_does_not_pay_for_another(
+async def test_a_job_that_rewrites_one_file_is_not_charged_for_other_files(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     now = Scripted(monkeypatch)
@@ -127,7 +127,7 @@ async def test_a_job_that_wrote_the_same_file_over_and_over_does_not_pay_for_ano
         assert not space.used_up(["7"])
 
 
-async def test_what_was_given_back_is_not_charged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_freed_space_is_not_charged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     now = Scripted(monkeypatch)
     space = SharedSpace(str(tmp_path), 10 * MB)
     for _ in range(20):
@@ -139,7 +139,7 @@ async def test_what_was_given_back_is_not_charged(monkeypatch: pytest.MonkeyPatc
     assert space.used_up(["7"])
 
 
-async def test_a_process_that_hides_its_counters_pays_for_all_that_goes(
+async def test_a_process_that_hides_its_counters_is_charged_for_all_lost_space(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     now = Scripted(monkeypatch)

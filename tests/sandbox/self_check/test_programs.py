@@ -24,12 +24,12 @@ def case(check: Check) -> object:
 
 
 @pytest.mark.parametrize("check", [case(check) for check in programs.CHECKS])
-async def test_in_a_box(box: NamespaceSandbox, check: Check) -> None:
+async def test_a_program_behaves_as_expected_in_a_box(box: NamespaceSandbox, check: Check) -> None:
     await check.run(box)
 
 
 @pytest.mark.parametrize("check", [case(check) for check in programs.CHECKS])
-async def test_at_the_landlock_level_too(check: Check) -> None:
+async def test_a_program_behaves_as_expected_in_the_landlock_backend(check: Check) -> None:
     sandbox = LandlockSandbox()
     try:
         await check.run(sandbox)
@@ -58,13 +58,13 @@ async def test_a_daemon_thread_does_not_keep_an_open_file_from_being_written(box
     assert outcome.stderr == b""
 
 
-async def test_a_job_may_have_a_package_named_as_one_of_ours(box: NamespaceSandbox) -> None:
+async def test_a_job_may_have_a_package_named_like_one_of_ours(box: NamespaceSandbox) -> None:
     job = Job(code="import sandbox, sys\n[sandbox.WHOSE, [n for n in sys.modules if 'sandbox' in n]]",
               files={"sandbox/__init__.py": b"WHOSE = 'mine'"})  # fmt: skip
     assert (await box.run(job)).value == ["mine", ["sandbox"]]
 
 
-async def test_an_excepthook_of_the_jobs_own_is_called(box: NamespaceSandbox) -> None:
+async def test_the_jobs_own_excepthook_is_called(box: NamespaceSandbox) -> None:
     code = "import sys\nsys.excepthook = lambda *a: print('hooked', a[0].__name__)\nraise KeyError('x')"
     outcome = await box.run(Job(code=code))
     assert (outcome.end, outcome.stdout, outcome.stderr) == (End.ERROR, b"hooked KeyError\n", b"")
@@ -72,7 +72,7 @@ async def test_an_excepthook_of_the_jobs_own_is_called(box: NamespaceSandbox) ->
     assert outcome.error.type == "KeyError"
 
 
-async def test_a_job_that_closes_every_descriptor_still_ends_as_it_says(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_a_job_that_closes_every_descriptor_still_ends_correctly(box: NamespaceSandbox, tmp_path: Path) -> None:
     code = "import os\nos.closerange(3, 256)\nf = open('taken', 'wb', buffering=0); [f.fileno()]"
     outcome = await box.run(Job(code=code, workspace=Mount(tmp_path)))
     assert (outcome.end, outcome.exit_code) == (End.OK, 0)
@@ -81,7 +81,7 @@ async def test_a_job_that_closes_every_descriptor_still_ends_as_it_says(box: Nam
 
 @pytest.mark.spec("BOX-16")
 class TestPseudoTerminals:
-    async def test_a_program_can_be_run_in_one(self, box: NamespaceSandbox) -> None:
+    async def test_a_program_can_be_run_in_a_terminal(self, box: NamespaceSandbox) -> None:
         code = """
 import os, pty
 pid, terminal = pty.fork()
@@ -97,7 +97,7 @@ os.waitpid(pid, 0)
         outcome = await box.run(Job(code=code))
         assert outcome.value == ["/dev/pts/0\r\n", ["0", "ptmx"]], outcome
 
-    async def test_a_pair_is_connected_and_a_terminal(self, box: NamespaceSandbox) -> None:
+    async def test_the_two_ends_of_a_terminal_are_connected(self, box: NamespaceSandbox) -> None:
         code = """
 import os, termios
 ours, theirs = os.openpty()
@@ -107,18 +107,18 @@ os.write(theirs, b'line\\n')
         outcome = await box.run(Job(code=code))
         assert outcome.value == ["line\r\n", True, "/dev/pts/0", 0o666], outcome
 
-    async def test_bash_has_one_through_script(self, box: NamespaceSandbox) -> None:
+    async def test_bash_gets_a_terminal_from_the_script_command(self, box: NamespaceSandbox) -> None:
         code = "script -qc 'test -t 0 && test -t 1 && echo both' /dev/null"
         outcome = await box.run(Job(language=Language.BASH, code=code))
         assert outcome.stdout == b"both\r\n", outcome
 
-    async def test_each_box_has_its_own(self, box: NamespaceSandbox) -> None:
+    async def test_each_box_has_its_own_terminals(self, box: NamespaceSandbox) -> None:
         code = "import os\n_ = os.openpty()\n[os.listdir('/dev/pts')]"
         values = [(await box.run(Job(code=code))).value for _ in range(2)]
         assert [sorted(value[0]) for value in values] == [["0", "ptmx"]] * 2
 
 
-async def test_the_channel_of_results_hears_one_process_and_keeps_no_descriptor() -> None:
+async def test_the_result_channel_accepts_one_process_and_no_descriptors() -> None:
     channel = ResultChannel()
     frame = worker.pack({"end": "ok"})
     pid = os.fork()
@@ -141,7 +141,7 @@ async def test_the_channel_of_results_hears_one_process_and_keeps_no_descriptor(
     channel.close()
 
 
-async def test_the_channel_of_results_cannot_be_reopened() -> None:
+async def test_the_result_channel_cannot_be_reopened() -> None:
     channel = ResultChannel()
     with pytest.raises(OSError, match="No such device or address"):
         os.open(f"/proc/self/fd/{channel.worker_end}", os.O_RDWR)

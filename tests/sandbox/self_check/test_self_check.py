@@ -1,4 +1,4 @@
-"""The contract as a suite: the default backend passes it."""
+"""The default backend passes the self-check."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.escapes, pytest.mark.spec("BOX-14")]
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_default_backend_keeps_every_promise(box: NamespaceSandbox) -> None:
+async def test_the_default_backend_passes_every_check(box: NamespaceSandbox) -> None:
     told: list[Finding] = []
     findings = await self_check(box, on_result=told.append, escapes=False)
     assert told == findings
@@ -17,6 +17,6 @@ async def test_the_default_backend_keeps_every_promise(box: NamespaceSandbox) ->
     assert [each.name for each in findings if each.verdict is Verdict.SKIPPED] == []
 
 
-def test_every_check_has_a_name_of_its_own() -> None:
+def test_every_check_has_a_unique_name() -> None:
     names = [(check.group, check.name) for check in CHECKS]
     assert len(set(names)) == len(names)

@@ -1,8 +1,8 @@
 """Runs an engine through thousands of jobs while killing parts of it at random, and reports what is left.
 
-It is a process of its own: the subreaper of all it starts, so that whatever outlives its parent comes to light as a
-child; as root also in its own network and mount namespaces, so that sockets and mounts of others are not counted.
-Arguments: runs, seed, a folder that is empty. Prints one line of JSON, see `Report`.
+It runs as a separate process, the subreaper of everything it starts, so that processes that outlive their parent become
+its children. As root it also has its own network and mount namespaces, so that sockets and mounts of others are not
+counted. Arguments: the number of runs, the seed, an empty folder. It prints a `Report` as one line of JSON.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from sandbox.linux import syscalls
 from tests.sandbox.soak import residue
 
 BATCH = 40
-CLEAN = 8  # jobs without kills, before each look at the engine
+CLEAN = 8  # jobs without kills before each check of the engine
 KILLS = ("code", "box", "template", "supervisor", "engine")
 _DEPTH = {"supervisor": 0, "template": 1, "box": 2, "code": 3}
 _TRIES = 20
@@ -35,10 +35,15 @@ _ROOT = Path(__file__).parents[3]
 
 @dataclass
 class Report:
-    """kills: by what was killed. ends: how jobs ended, while killing and (clean) without.
+    """The report of a run.
 
-    left: what was found of each kind when all was over. descriptors: of one engine at its quiet moments.
-    memory_kib: [runs so far, resident] of that engine.
+    Attributes:
+        kills: The number of kills by kind of process.
+        ends: How jobs ended while processes were killed.
+        clean_ends: How jobs ended while nothing was killed.
+        left: What was left at the end, by kind.
+        descriptors: The numbers of descriptors of one engine, counted while it was idle.
+        memory_kib: [runs so far, resident memory] of that engine.
     """
 
     seed: int
@@ -54,11 +59,11 @@ class Report:
 
 
 class Killed(Exception):
-    """The engine is gone, and we did it."""
+    """The driver has killed the engine."""
 
 
 class Soak:
-    """One soak. `folder` becomes the engine's temporary folder and its workspace."""
+    """One soak test. `folder` becomes the engine's temporary folder and its workspace."""
 
     def __init__(self, runs: int, seed: int, folder: Path) -> None:
         self.report = Report(seed)
@@ -69,10 +74,10 @@ class Soak:
         self._temporary.mkdir()
         self._seen = residue.Seen()
         self._engine: subprocess.Popen[bytes] | None = None
-        self._victim = ""  # the engine, once we have killed it
+        self._victim = ""  # "engine" once the driver has killed it
 
     def run(self) -> Report:
-        """Half of the runs in one engine that is spared, half in engines that are not."""
+        """Make half of the runs in one engine that is not killed, and half in engines that are."""
         mounts, sockets = residue.mounts(), residue.unix_sockets()
         self._start()
         while self.report.runs < self._runs // 2:
@@ -85,7 +90,7 @@ class Soak:
             except Killed:
                 self._nothing_lives()
                 self._start()
-        self._clean_batch()  # by an engine that was started after the last kill, and clears up what that left
+        self._clean_batch()  # run by an engine that was started after the last kill and removes what that kill left
         self._stop()
         self._nothing_lives()
         self._look_for_residue(mounts, sockets)
@@ -99,36 +104,51 @@ class Soak:
             env={**os.environ, "TMPDIR": str(self._temporary)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,  # so that select knows of everything that has come
+            bufsize=0,  # so that select sees everything that has arrived
         )
         self._batch(1, ())
 
     def _stop(self) -> None:
-        """In order: at the end of its input the engine closes its sandbox."""
+        """End the engine normally: it closes its sandbox at the end of its input."""
         assert self._engine is not None
         self._engine.communicate(timeout=_DEADLINE_S)
         if self._engine.returncode:
-            raise AssertionError(f"the engine left with {self._engine.returncode}")
+            raise AssertionError(f"the engine exited with {self._engine.returncode}")
 
     def _kill_during(self, targets: tuple[str, ...]) -> None:
-        """A batch with some kills in it. Raises Killed."""
+        """Run a batch of jobs with some kills.
+
+        Raises:
+            Killed: The engine was killed.
+        """
         moments = self._random.sample(range(1, BATCH - 1), self._random.randint(1, 3))
         self.report.ends += self._batch(BATCH, {moment: self._random.choice(targets) for moment in moments})
 
     def _clean_batch(self) -> None:
-        """Once over what the last kills have broken, everything works: a box killed while it waited spoils one job."""
+        """Check that everything works without kills.
+
+        It first runs jobs that may still fail, because they get boxes that were killed while they waited.
+        """
         self.report.ends += self._batch(CLEAN, ())
         self.report.clean_ends += self._batch(CLEAN, ())
 
     def _batch(self, jobs: int, kills: "dict[int, str] | tuple[()]") -> Counter[str]:
-        """`kills`: after how many ended jobs, what. Raises Killed."""
+        """Run a batch of jobs, and return how they ended.
+
+        Args:
+            jobs: The number of jobs.
+            kills: What to kill, by the number of jobs that have ended before.
+
+        Raises:
+            Killed: The engine was killed.
+        """
         assert self._engine is not None
         assert self._engine.stdin is not None
         order = {"jobs": jobs, "seed": self._random.randrange(1 << 30)}
         self._engine.stdin.write(json.dumps(order).encode() + b"\n")
         self._engine.stdin.flush()
         ended = 0
-        while (byte := self._heard()) == b".":
+        while (byte := self._read_answer()) == b".":
             ended += 1
             self.report.runs += 1
             target = dict(kills).get(ended)
@@ -137,8 +157,12 @@ class Soak:
         assert self._engine.stdout is not None
         return Counter(json.loads(byte + self._engine.stdout.readline())["ends"])
 
-    def _heard(self) -> bytes:
-        """The next byte of the engine's answer. Raises AssertionError when it says nothing, or is dead."""
+    def _read_answer(self) -> bytes:
+        """Return the next byte of the engine's answer.
+
+        Raises:
+            AssertionError: The engine is silent or dead.
+        """
         assert self._engine is not None
         assert self._engine.stdout is not None
         stream = self._engine.stdout
@@ -148,7 +172,7 @@ class Soak:
         return byte
 
     def _kill(self, target: str) -> bool:
-        """Kill one such process, if there is one; whether it was the engine."""
+        """Kill one process of this kind, if there is one; return whether it was the engine."""
         assert self._engine is not None
         self._seen.look(self._engine.pid)
         if target == "engine":
@@ -165,7 +189,7 @@ class Soak:
         return False
 
     def _kill_process(self, pid: int) -> bool:
-        """By a handle that cannot come to mean another process; False when it ended by itself."""
+        """Kill a process through a pidfd, so that no other process is hit; return False if it ended by itself."""
         assert self._engine is not None
         try:
             handle = os.pidfd_open(pid)
@@ -182,19 +206,19 @@ class Soak:
         return True
 
     def _look_at_engine(self) -> None:
-        """Its descriptors and memory, when its boxes are as many again as before the kills."""
+        """Record the engine's descriptors and memory once it has as many boxes as before the kills."""
         assert self._engine is not None
         pid = self._engine.pid
         expected = self.report.descriptors[0] if self.report.descriptors else None
         if expected is None:
-            settle(lambda: residue.descriptors(pid), times=20)
+            wait_until_stable(lambda: residue.descriptors(pid), times=20)
         else:
             wait_until(lambda: residue.descriptors(pid) == expected, f"descriptors are not {expected} again")
         self.report.descriptors.append(residue.descriptors(pid))
         self.report.memory_kib.append((self.report.runs, residue.resident_kib(pid)))
 
     def _nothing_lives(self) -> None:
-        """Every process that outlived its parent came to us: none may stay alive."""
+        """Check that no process is alive: those that outlived their parent are children of the driver."""
         wait_until(lambda: not self._orphans(), "processes live on")
 
     @staticmethod
@@ -206,7 +230,10 @@ class Soak:
         return [pid for level in residue.generations(os.getpid()) for pid in level]
 
     def _look_for_residue(self, mounts: list[str], sockets: int) -> None:
-        """Filled in even when nothing is found: the kernel tears namespaces down after their last process."""
+        """Fill in `left`, with an entry for each kind even if nothing is found.
+
+        It waits, because the kernel removes namespaces some time after their last process has ended.
+        """
         self.report.namespaces_seen = len(self._seen.namespaces)
         looks: dict[str, Callable[[], list[str]]] = {
             "processes": lambda: [str(pid) for pid in self._orphans()],
@@ -215,7 +242,7 @@ class Soak:
             "mounts of the workspace": lambda: residue.mounted(self._workspace),
             "files": lambda: [str(path) for folder in (self._temporary, self._workspace) for path in folder.iterdir()],
         }
-        if os.geteuid() == 0:  # in namespaces of our own: elsewhere those of others come and go
+        if os.geteuid() == 0:  # in the driver's own namespaces, where sockets of others do not come and go
             looks["mounts"] = lambda: list((Counter(residue.mounts()) - Counter(mounts)).elements())
             looks["unix sockets"] = lambda: ["more than before"] * max(0, residue.unix_sockets() - sockets)
         for name, look in looks.items():
@@ -232,19 +259,19 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         select.select([], [], [], 0.01)
 
 
-def settle(value: Callable[[], int], times: int) -> None:
-    """Until it has been the same so many times in a row."""
+def wait_until_stable(value: Callable[[], int], times: int) -> None:
+    """Wait until the value has been the same this many times in a row."""
     seen: list[int] = []
 
     def steady() -> bool:
         seen.append(value())
         return len(seen) >= times and len(set(seen[-times:])) == 1
 
-    wait_until(steady, "it does not settle")
+    wait_until(steady, "the value is not stable")
 
 
 def alone() -> None:
-    """Make this process the subreaper of what it starts, as root in namespaces of its own."""
+    """Make this process the subreaper of what it starts; as root, also enter new namespaces."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if os.geteuid() == 0:
         syscalls.unshare(syscalls.CLONE_NEWNET | syscalls.CLONE_NEWNS)

@@ -1,7 +1,8 @@
-"""A process with a sandbox that runs jobs in batches, as told on stdin, and is killed by `soak.driver`.
+"""A process with a sandbox that runs batches of jobs ordered on stdin, and is killed by `soak.driver`.
 
-Order: one line of JSON, {"jobs": how many, "seed": of their mixture}. Answers: `.` for each job that has ended, however;
-then a line of JSON, {"ends": {end: count}}. At the end of stdin it closes the sandbox and leaves.
+An order is one line of JSON: {"jobs": the number of jobs, "seed": the seed of their mixture}. The answer is a `.` for
+each job that has ended in any way, then one line of JSON: {"ends": {end: count}}. At the end of stdin, the process
+closes the sandbox and exits.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ IN_WORKSPACE = "import os\nopen('scratch', 'w').write('x')\nos.remove('scratch')
 
 
 def jobs(seed: int, count: int, workspace: Path) -> list[Job]:
-    """A mixture: quick, slow, noisy, forking, in a workspace, in another language, over a limit."""
+    """Return a mixture of jobs: quick, slow, noisy, forking, in a workspace, in another language, over a limit."""
     limits = Limits(wall_s=10.0)
     kinds = (
         Job(code="6 * 7", limits=limits),
@@ -49,7 +50,7 @@ def jobs(seed: int, count: int, workspace: Path) -> list[Job]:
 
 
 async def batch(box: NamespaceSandbox, waiting: list[Job]) -> Counter[str]:
-    """Run them; how they ended. What the kills around us do to a job is an outcome or a SandboxError, nothing else."""
+    """Run the jobs, and count how they ended. A kill must lead to an outcome or a SandboxError, and nothing else."""
     ends: Counter[str] = Counter()
 
     async def lane() -> None:

@@ -1,16 +1,20 @@
-"""What a sandbox could have left on the machine, looked up in /proc and /sys by one who is its subreaper."""
+"""Finds what a sandbox may have left on the machine, in /proc and /sys. Used by a process that is its subreaper."""
 
 import contextlib
 import os
 from pathlib import Path
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
-_START = 19  # field of /proc/<pid>/stat after the command's closing bracket: when it started
+_START = 19  # field of /proc/<pid>/stat after the closing bracket of the command: start time
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def stat_of(pid: int) -> list[str]:
-    """Fields of /proc/<pid>/stat from the third on: state, parent, … Raises OSError."""
+    """Return the fields of /proc/<pid>/stat from the third on: state, parent, …
+
+    Raises:
+        OSError: The process does not exist.
+    """
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -19,7 +23,7 @@ def living() -> list[int]:
 
 
 def generations(root: int) -> list[list[int]]:
-    """Processes below `root`: its children, theirs, …"""
+    """Return the processes below `root` by generation: its children, their children, …"""
     children: dict[int, list[int]] = {}
     for pid in living():
         with contextlib.suppress(OSError):
@@ -32,11 +36,11 @@ def generations(root: int) -> list[list[int]]:
 
 
 class Seen:
-    """Namespaces and supervisors of the boxes that were there, so that one can look for them afterwards."""
+    """Records the namespaces and supervisors of boxes, so that they can be searched for afterwards."""
 
     def __init__(self) -> None:
         self._own = self._namespaces(os.getpid())
-        self.namespaces: dict[str, int] = {}  # "net:[4026532…]" -> the latest time, in ticks, it was in use
+        self.namespaces: dict[str, int] = {}  # "net:[4026532…]" -> the last time, in ticks, at which it was in use
         self.supervisors: set[int] = set()
 
     def look(self, engine: int) -> None:
@@ -56,9 +60,9 @@ class Seen:
         return found
 
     def members(self) -> list[str]:
-        """Processes that are still in one of the namespaces.
+        """Return the processes that are still in one of the namespaces.
 
-        The kernel gives the numbers of dead namespaces away again: a process that started later is somebody else's.
+        The kernel reuses the numbers of dead namespaces, so a process that started later does not belong to the box.
         """
         found = []
         for pid in living():
@@ -72,18 +76,18 @@ class Seen:
         return found
 
     def groups(self) -> list[str]:
-        """Control groups of any supervisor that was ours."""
+        """Return the control groups of the recorded supervisors."""
         folders = (*_CGROUPS.glob("knackbox/*"), *_CGROUPS.glob("*/knackbox/*"))
         return [str(folder) for folder in folders if folder.name.partition("-")[0] in map(str, self.supervisors)]
 
 
 def mounts() -> list[str]:
-    """Of this process, without the ids that number them."""
+    """Return the mounts of this process, without their ids."""
     return [" ".join(line.split()[3:]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
 
 
 def mounted(path: Path) -> list[str]:
-    """Living processes that see the folder as a mount."""
+    """Return the ids of the live processes in whose mount namespace the folder is a mount point."""
     found = []
     for pid in living():
         with contextlib.suppress(OSError):
@@ -93,7 +97,7 @@ def mounted(path: Path) -> list[str]:
 
 
 def unix_sockets() -> int:
-    """In this network namespace."""
+    """Return the number of Unix sockets in this network namespace."""
     return len(Path("/proc/self/net/unix").read_text().splitlines()) - 1
 
 

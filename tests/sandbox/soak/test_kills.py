@@ -1,4 +1,4 @@
-"""Thousands of runs with `kill -9` of the code, its box, the template, the supervisor and the engine: nothing is left."""
+"""Thousands of runs with `kill -9` of code, boxes, templates, supervisors and engines leave nothing behind."""
 
 import json
 import os
@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 RUNS_VARIABLE, SEED_VARIABLE = "SOAK_RUNS", "SOAK_SEED"
-_GROWTH_KIB = 6 << 10  # of the engine's memory, over all of its runs, its first quarter left out
+_GROWTH_KIB = 6 << 10  # the most growth of the engine's memory over all of its runs except the first quarter
 _ROOT = Path(__file__).parents[3]
-# What a job may come to when something around it is killed; without kills, what the mixture itself brings about.
+# The ends that a job may have if processes are killed, and those of the mixture itself without kills.
 _WITHOUT_KILLS = {"ok", "error", "timeout"}
 _WITH_KILLS = {*_WITHOUT_KILLS, "killed", "refused"}
 
 
 def soak(runs: int, folder: Path) -> dict[str, Any]:
-    """The driver's report. The seed is printed, and can be given, so that a failure's kills can be had again."""
+    """Return the driver's report. The seed is printed and can be set, so that the kills can be repeated."""
     seed = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1 << 30))
     print(f"{SEED_VARIABLE}={seed} {RUNS_VARIABLE}={runs}", flush=True)
     found = subprocess.run(
@@ -47,7 +47,7 @@ def judge(report: dict[str, Any], runs: int) -> None:
 
 
 def growth_kib(samples: list[tuple[int, int]]) -> float:
-    """By the slope of the least-squares line through the samples after the first quarter."""
+    """Return the growth, from the slope of the least-squares line through the samples after the first quarter."""
     kept = samples[len(samples) // 4 :]
     if len(kept) < 2:
         return 0.0
@@ -59,7 +59,7 @@ def growth_kib(samples: list[tuple[int, int]]) -> float:
 
 @pytest.mark.spec("BOX-4")
 @pytest.mark.timeout(300)
-def test_random_kills_leave_nothing_and_cost_the_engine_nothing(tmp_path: Path) -> None:
+def test_random_kills_leave_nothing_and_do_not_grow_the_engine(tmp_path: Path) -> None:
     judge(soak(150, tmp_path), 150)
 
 

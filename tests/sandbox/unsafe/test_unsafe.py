@@ -1,4 +1,4 @@
-"""No sandbox at all: what it refuses, and that a run it is told to stop leaves nothing open."""
+"""The backend without a sandbox: what it refuses, and that a cancelled run leaves nothing open."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from sandbox.wire.report import parse_report
 
 @pytest.mark.spec("BOX-2", "BOX-10", "BOX-11")
 @pytest.mark.parametrize("job", [Job(egress=(Destination("a.example", 1),)), Job(requirements=("six",))])
-async def test_what_only_a_sandbox_can_keep_is_refused(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+async def test_jobs_that_need_a_sandbox_are_refused(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(SandboxError, match="Run it in the namespace sandbox") as refused:
         await UnsafeSandbox().run(job)
     assert refused.value.remedy
@@ -26,7 +26,7 @@ async def test_what_only_a_sandbox_can_keep_is_refused(job: Job, caplog: pytest.
 def open_pipes() -> set[str]:
     found = set()
     for each in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
             found.add(os.readlink(f"/proc/self/fd/{each}"))
     return {each for each in found if each.startswith("pipe:")}
 
@@ -49,13 +49,13 @@ async def test_a_run_that_is_cancelled_leaves_no_pipe_open(once: bool) -> None:
     assert open_pipes() == before
 
 
-async def test_time_is_bounded_all_the_same() -> None:
+async def test_the_time_limit_is_still_enforced() -> None:
     slow = await UnsafeSandbox().run(Job(language=Language.BASH, code="sleep 1000", limits=Limits(wall_s=0.2)))
     assert slow.end is End.TIMEOUT
 
 
 @pytest.mark.parametrize("attempt", range(5))
-async def test_output_that_nobody_reads_any_more_does_not_hold_up_the_end(attempt: int) -> None:
+async def test_unread_output_does_not_delay_the_end(attempt: int) -> None:
     loud = await UnsafeSandbox().run(Job(language=Language.BASH, code="yes", limits=Limits(output_bytes=1000)))
     assert loud.end is End.OUTPUT
 

@@ -1,4 +1,4 @@
-"""What comes out of a kernel is bounded message by message, however the bytes are cut up."""
+"""The size of each message of a kernel is limited, regardless of how its bytes are split."""
 
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ def test_the_greeting_is_64_bytes() -> None:
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=20), st.lists(st.integers(0, 600), min_size=1, max_size=10))
-def test_messages_within_the_bound_pass_in_any_pieces(cuts: list[int], sizes: list[int]) -> None:
+def test_messages_within_the_limit_pass_in_pieces_of_any_size(cuts: list[int], sizes: list[int]) -> None:
     data = GREETING + part(b"ready", COMMAND) + b"".join(part(bytes(size)) for size in sizes)
     assert passes(Meter(most=700), data, cuts)
 
@@ -42,14 +42,14 @@ def test_a_message_of_many_parts_counts_as_one(cuts: list[int]) -> None:
     assert not passes(Meter(most=1000), GREETING + b"".join(parts), cuts)
 
 
-def test_a_length_that_is_only_said_is_refused_before_a_byte_of_it_came() -> None:
+def test_an_announced_length_over_the_limit_is_refused_before_the_data_arrives() -> None:
     assert not Meter(most=1000).passes(GREETING + bytes([LONG]) + (1 << 62).to_bytes(8))
 
 
-def test_parts_without_end_are_refused_also_when_they_are_empty() -> None:
+def test_endless_parts_are_refused_even_if_they_are_empty() -> None:
     assert not Meter(most=1000).passes(GREETING + part(b"", MORE) * 1000)
 
 
 @pytest.mark.parametrize("greeting", [b"\x01\x00" + bytes(62), GREETING[:10] + b"\x01" + GREETING[11:], bytes(64)])
-def test_an_older_protocol_whose_framing_is_another_is_refused(greeting: bytes) -> None:
+def test_an_older_protocol_with_other_framing_is_refused(greeting: bytes) -> None:
     assert not Meter().passes(greeting)

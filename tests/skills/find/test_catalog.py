@@ -210,6 +210,8 @@ async def test_requests_that_succeeded_train_the_ranking_after_a_search(tmp_path
             return (await catalog.search("alpha train times", 1))[0].learned > 0
 
         await eventually(trained)
+        shares = await catalog.learned_shares("alpha train times", ["train_times"])
+        assert {"train", "times"} <= set(shares["train_times"].words)
 
 
 @pytest.mark.spec("SKILL-23")

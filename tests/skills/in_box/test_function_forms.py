@@ -11,11 +11,11 @@ import pytest
 from acquired_skills.in_box.function_forms import (
     LISTED,
     MOST_ITEMS,
-    Settled,
+    EagerFunction,
     TooManyItems,
     form_of,
-    presented,
     run_coroutine_test,
+    with_form,
 )
 from acquired_skills.in_box.skill_arguments import describe
 
@@ -59,15 +59,15 @@ FORMS: list[tuple[Callable[..., Any], str, Any]] = [
 @pytest.mark.parametrize(("function", "form", "value"), FORMS)
 def test_a_call_gives_a_plain_value(function: Callable[..., Any], form: str, value: Any) -> None:
     assert form_of(function) == form
-    settled = Settled(function)
-    assert settled([1, 2]) == value
-    assert settled.listed == (function in (doubled, mapped))
+    eager = EagerFunction(function)
+    assert eager([1, 2]) == value
+    assert eager.listed == (function in (doubled, mapped))
 
 
 @pytest.mark.parametrize(("function", "form", "value"), FORMS)
 def test_a_call_gives_a_plain_value_inside_an_event_loop(function: Callable[..., Any], form: str, value: Any) -> None:
     async def call() -> Any:
-        return Settled(function)([1, 2])
+        return EagerFunction(function)([1, 2])
 
     assert asyncio.run(call()) == value
     assert form
@@ -82,35 +82,35 @@ def test_an_iterator_without_an_end_is_an_error_that_says_what_to_do() -> None:
             yield number
 
     for function in (endless, endless_too, count):
-        with pytest.raises(TooManyItems, match=r"more than 10,000 items.*take a parameter such as `limit`"):
-            Settled(function)()
-    assert Settled(lambda: iter(range(MOST_ITEMS)))() == list(range(MOST_ITEMS))
+        with pytest.raises(TooManyItems, match=r"more than 10,000 items.*Add a parameter such as `limit`"):
+            EagerFunction(function)()
+    assert EagerFunction(lambda: iter(range(MOST_ITEMS)))() == list(range(MOST_ITEMS))
 
 
 def test_a_file_is_not_listed() -> None:
     with open(__file__) as file:
-        assert Settled(lambda: file)() is file
+        assert EagerFunction(lambda: file)() is file
 
 
 def test_tests_get_the_form_in_which_the_function_is_written() -> None:
     def answer(values: list[int]) -> list[int]:
         return values
 
-    generator = presented(answer, "generator")([1, 2])
+    generator = with_form(answer, "generator")([1, 2])
     assert inspect.isgenerator(generator)
     assert next(generator) == 1
-    assert next(presented(answer, "iterator")([1])) == 1
-    assert asyncio.run(presented(answer, "coroutine")([1])) == [1]
+    assert next(with_form(answer, "iterator")([1])) == 1
+    assert asyncio.run(with_form(answer, "coroutine")([1])) == [1]
 
     async def collected() -> list[int]:
-        return [one async for one in presented(answer, "async_generator")([1, 2])]
+        return [one async for one in with_form(answer, "async_generator")([1, 2])]
 
     assert asyncio.run(collected()) == [1, 2]
-    assert presented(answer, "function")([1]) == [1]
+    assert with_form(answer, "function")([1]) == [1]
 
 
 def test_a_generator_runs_nothing_before_its_first_item() -> None:
-    lazy = presented(Settled(doubled), "generator")([-1])
+    lazy = with_form(EagerFunction(doubled), "generator")([-1])
     with pytest.raises(ValueError, match="-1"):
         next(lazy)
 

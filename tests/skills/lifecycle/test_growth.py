@@ -127,7 +127,11 @@ async def test_a_search_does_not_wait_for_the_index_to_be_filled_and_says_what_i
             other.execute("BEGIN IMMEDIATE")  # another process is filling it
             tools = await SkillSource(library).tools(Turn(query="take_three"))
             assert [tool.spec.name for tool in tools] == ["take_three"]
-            assert library.gap == getattr(tools, "why", "") == "30 skills are not in the index yet; call them by name"
+            assert (
+                library.gap
+                == getattr(tools, "why", "")
+                == "30 skills are not in the index yet, but they can be called by name"
+            )
             other.execute("ROLLBACK")
         other.close()
         async with asyncio.timeout(30):

@@ -104,7 +104,7 @@ async def test_a_second_version_keeps_the_first_and_can_be_rolled_back(library: 
     with pytest.raises(SkillRefused, match="already version 1"):
         await library.create(proposal())
     tests = "from add_one import add_one\n\ndef test_two():\n    assert add_one(1) == 3\n"
-    with pytest.raises(SkillRefused, match="a test of the version before"):
+    with pytest.raises(SkillRefused, match="a test of the earlier version"):
         await library.create(proposal(body="return number + 2", tests=tests))
     second = await library.create(proposal(body="return number + 2", tests=tests, breaking=True))
     assert second.version == 2

@@ -230,4 +230,4 @@ def test_a_person_exports_imports_and_signs_at_the_command_line(
     assert (code, out, err.count("\n")) == (1, "", 1)
     Path("b", "config.toml").write_text('[skills]\nsigning_key = "gone"\n')
     code, _, err = run("b", "list")
-    assert (code, "`knackbox skills sign --new-key` makes one" in err) == (3, True)
+    assert (code, "Make one with `knackbox skills sign --new-key`" in err) == (3, True)

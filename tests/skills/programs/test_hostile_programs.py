@@ -61,17 +61,17 @@ FORGERIES = {
 }
 
 
-DIFFERENT, SOMETIMES = "gives something else. Which of the two is right?", "only sometimes"
-CALLER, TEXT = "gives something else when it is called as a tool", "must not depend on how its own code is written"
+DIFFERENT, SOMETIMES = "gives another result. Which of the two is right?", "only sometimes"
+CALLER, TEXT = "gives another result when it is called as a tool", "independent of how the code is written"
 SAYS = {
-    "kills the process that collects its answers": "the box ended with killed",
+    "kills the process that collects its answers": "the box of the program ended with killed",
     "exits instead of answering": "the program ended its process before it gave a result",
-    "never answers": "It gives no result for any case: timeout",
+    "never answers": "The program gives no result for any case. It ends with: timeout",
     "counts its calls": SOMETIMES,
     "depends on chance": SOMETIMES,
     "detects the gate by its folder": CALLER,
     "notices that its text was changed": TEXT,
-    "leaves a process behind that prints": "It gives no result for any case: timeout",
+    "leaves a process behind that prints": "The program gives no result for any case. It ends with: timeout",
 }
 
 

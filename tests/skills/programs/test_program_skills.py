@@ -227,7 +227,7 @@ async def test_modules_of_a_node_skill_are_mutated_and_other_code_leads_to_proba
         )
         watching = f'import {{ readFileSync }} from "node:fs";\n{watching}'
         watching = watching.replace("204", str(len(watching)))
-        with pytest.raises(SkillRefused, match="must not depend on how its own code is written"):
+        with pytest.raises(SkillRefused, match="independent of how the code is written"):
             await library.create(replace(offered, files={"plus.mjs": watching}))
         second = await library.create(replace(offered, files={"plus.mjs": MODULE, "more.awk": "{ print }"}))
         assert second.admission["open_questions"]
@@ -237,13 +237,13 @@ async def test_modules_of_a_node_skill_are_mutated_and_other_code_leads_to_proba
     ("offered", "says"),
     [
         (node(SLUG.replace("export ", "")), "write `export function make_slug(...)` or `export function makeSlug(...)`"),
-        (node("module.exports = {}"), "A CommonJS module has to become an ES module"),
+        (node("module.exports = {}"), "Convert the CommonJS module to an ES module"),
         (node(SLUG.replace("/**", "/*")), "no JSDoc comment directly above it"),
         (node(SLUG.replace("{string} title", "{Foo} title")), "The type `Foo` of `@param` is not known"),
         (node(SLUG.replace("(title, separator", "(separator, title")), "in the same order: (title, separator)"),
-        (node(SLUG.replace("(title, sep", "(...title, sep")), "as names in the same order"),
-        (node(SLUG.replace("@returns", "@param {string} title.case\n * @returns")), "describe `title` above it, with the"),
-        (node('import x from "lodash";\n' + SLUG), "It imports `lodash`. Packages cannot be installed"),
+        (node(SLUG.replace("(title, sep", "(...title, sep")), "Name them in the same order"),
+        (node(SLUG.replace("@returns", "@param {string} title.case\n * @returns")), "describe `title` in a line above it, with the"),
+        (node('import x from "lodash";\n' + SLUG), "The code imports `lodash`, but packages cannot be installed"),
         (node(cases="[]"), "Give a list of 1 to 100 cases"),
         (node(cases="def test(): pass"), "The tests are not JSON"),
         (node(cases=[{"arguments": {"title": "a"}}]), "Case 1: "),

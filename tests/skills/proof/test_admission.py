@@ -69,7 +69,10 @@ async def test_a_test_that_proves_nothing_is_named_and_refused(box: NamespaceSan
 
 GREEN = {
     "wrong": ("def test_bad():\n    assert add_one(1) == 3\n", "assert 2 == 3"),
-    "skipped": ("@pytest.mark.skip\ndef test_bad():\n    assert add_one(1) == 2\n", "is skipped: remove its mark"),
+    "skipped": (
+        "@pytest.mark.skip\ndef test_bad():\n    assert add_one(1) == 2\n",
+        "is skipped. Remove its `skip` mark",
+    ),
     "expected to fail": ("@pytest.mark.xfail\ndef test_bad():\n    assert add_one(1) == 3\n", "(xfail)"),
     "passes against expectation": ("@pytest.mark.xfail\ndef test_bad():\n    assert add_one(1) == 2\n", "(xfail)"),
     "exits": (
@@ -104,7 +107,7 @@ async def test_tests_that_need_their_order_are_refused(box: NamespaceSandbox) ->
         f"def test_{i}():\n    assert add_one(len(SEEN)) == {i} + 1\n    SEEN.append(1)\n\n" for i in range(6)
     )
     text = await refusal(box, proposal(tests=HEAD + "SEEN = []\n\n" + bodies))
-    assert "fails alone, and passes when several other tests run before it" in text
+    assert "fails alone, but passes when several other tests run before it" in text
     assert "set up everything that it needs" in text
 
 
@@ -114,7 +117,7 @@ async def test_a_test_that_another_one_breaks_is_refused_with_the_name_of_both(b
     empty = "def test_first():\n    assert add_one(len(SEEN)) == 1\n\n"
     tests = HEAD + "SEEN = []\n\n" + empty + "def test_other():\n    assert add_one(5) == 6\n\n" + counts.format(3)
     text = await refusal(box, proposal(tests=tests))
-    assert "[green] test_first passes alone, and fails when test_3 runs before it" in text
+    assert "[green] test_first passes alone, but fails when test_3 runs before it" in text
     assert "These tests share state" in text
     assert "test_other" not in text
 
@@ -235,7 +238,7 @@ async def test_recursion_fixtures_parameters_patches_and_classes_work_as_anywher
 async def test_a_new_version_must_pass_the_earlier_tests_too(box: NamespaceSandbox) -> None:
     changed = proposal(body="return number + 2", tests=HEAD + "def test_adds_two():\n    assert add_one(1) == 3\n")
     text = await refusal(box, changed, earlier=proposal().tests)
-    assert "test_adds (a test of the version before" in text
+    assert "test_adds (a test of the earlier version" in text
     same = proposal(tests=HEAD + "def test_more():\n    assert add_one(2) == 3\n")
     assert (await admitted(box, same, earlier=proposal().tests)).tests == 2
 
@@ -250,4 +253,4 @@ async def test_code_that_makes_up_a_schema_nobody_could_finish_validating_by_is_
         '"allOf": [{"$ref": "#/$defs/a12"}]})\')\n\n\n'
     )
     text = await refusal(box, replace(proposal(), code=bomb + proposal().code))
-    assert "[schema] Its JSON Schema cannot be used: " in text
+    assert "[schema] The JSON Schema of the signature cannot be used: " in text

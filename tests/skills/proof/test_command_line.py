@@ -48,7 +48,7 @@ def test_a_program_is_refused_with_the_signature_of_the_function_that_it_needs()
     )
     text = said(PROGRAM)
     assert signature in text
-    assert 'Call it under `if __name__ == "__main__":`. Let the tests call `word_count(...)`' in text
+    assert 'Call the function under `if __name__ == "__main__":`. Let the tests call `word_count(...)`' in text
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_program_is_refused_with_the_signature_of_the_function_that_it_needs()
 def test_programs_that_say_little_about_their_arguments_are_recognised(code: str, parameters: str) -> None:
     text = said(code)
     assert f"`def word_count({parameters}):`" in text
-    assert "Nothing else may run when it is imported." in text
+    assert "No other code may run when the file is imported." in text
 
 
 def test_code_without_the_function_that_is_no_program_is_refused_as_before() -> None:

@@ -135,7 +135,7 @@ async def test_code_that_knows_the_hash_of_its_own_code_is_refused_for_looking_a
     code = f'import hashlib\n\n_KNOWN = "{_hash_of_fee()}"\n{CODE.format(watch=watch)}'
     text = await refusal(box, replace(skill(watch, ""), code=code))
     assert "[replay]" in text
-    assert "which means the same: the result must not depend on how its own code is written" in text
+    assert "which means the same. Make the result independent of how the code is written" in text
 
 
 def _hash_of_fee() -> str:

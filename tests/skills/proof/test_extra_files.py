@@ -128,7 +128,7 @@ async def test_a_further_module_that_depends_on_its_own_text_is_refused(box: Nam
         "from add_one import add_one\n\n\ndef test_adds():\n    assert [add_one(n) for n in (1, 2, -5)] == [2, 3, -4]\n"
     )
     offered = Proposal("add_one", "Adds one to a whole number.", code, tests, files=watching)
-    with pytest.raises(SkillRefused, match="must not depend on how its own code is written"):
+    with pytest.raises(SkillRefused, match="independent of how the code is written"):
         await admit(ParsedProposal.parse(offered), box, seed=1, effort=Effort())
 
 
@@ -184,14 +184,14 @@ async def test_extra_files_are_exported_and_imported(box: NamespaceSandbox, tmp_
         ({"test_sales_tax.py": "x = 1"}, "reserved by pytest"),
         ({"sales_tax.py": "x = 1"}, "named like the skill"),
         ({"sales_tax/x.json": "1"}, "named like the skill"),
-        ({"my-rules.py": "x = 1"}, "`my-rules` is no identifier"),
+        ({"my-rules.py": "x = 1"}, "`my-rules` is not an identifier"),
         ({"rules.py": "x ="}, "'rules.py', line 1: invalid syntax"),
         ({"rules.py": "x =\\\n" + "[" * 110 + "]" * 110}, "'rules.py': Line 2 is nested more than 100 levels deep"),
-        ({"rules.py": "x", "Rules.py": "y"}, "the name of another file or folder"),
-        ({"rules": "x", "rules/a.txt": "y"}, "the name of another file or folder"),
+        ({"rules.py": "x", "Rules.py": "y"}, "the same name as another file or folder"),
+        ({"rules": "x", "rules/a.txt": "y"}, "the same name as another file or folder"),
         ({"big.txt": "x" * 70_000}, "keep it under 65,536"),
         ({f"f{n}.txt": "x" * 60_000 for n in range(5)}, "keep it under 262,144"),
-        ({f"f{n}.txt": "x" for n in range(20)}, "keep it to 16"),
+        ({f"f{n}.txt": "x" for n in range(20)}, "send at most 16"),
         ({"a.txt": "\ud800"}, "UTF-8 cannot represent"),
     ],
 )
@@ -207,4 +207,4 @@ def test_relative_imports_and_tests_of_further_modules_are_refused_with_what_to_
     with pytest.raises(SkillRefused) as refused:
         check(replace(OFFERED, code=code, tests=tests), STATIC)
     assert "write `import tax_rules.limits`" in str(refused.value)
-    assert "import what they need `from sales_tax`" in str(refused.value)
+    assert "Import what they need `from sales_tax`" in str(refused.value)

@@ -219,7 +219,7 @@ def test_one():
 REFUSED = {
     "relative": (
         'from ._types import Kind\n\n\ndef one() -> int:\n    """Give one."""\n    return 1\n',
-        "not part of a package: put what it imports from there into the same file",
+        "not part of a package, so relative imports fail. Put what it imports into the same file",
     ),
     "module": (
         'import humanlike\n\n\ndef one() -> int:\n    """Give one."""\n    return 1\n',

@@ -38,7 +38,7 @@ LIES = {
     ),
     "right only once": (
         "import sys\n    sys.seen = getattr(sys, 'seen', 0) + 1\n    return number + (sys.seen <= 2)",
-        "only in one process with the code",
+        "only in the same process as the code",
     ),
     "reads its tests": (
         "import re, pathlib\n    text = pathlib.Path(__file__).with_name('test_add_one.py').read_text()\n"
@@ -47,7 +47,7 @@ LIES = {
     ),
     "is equal to everything": (
         "class All(int):\n        __hash__ = None\n        def __eq__(self, other): return True\n    return All(0)",
-        "test_adds passes only in one process with the code",
+        "test_adds passes only in the same process as the code",
     ),
 }
 
@@ -100,7 +100,7 @@ async def test_where_one_answer_satisfies_all_tests_a_change_that_only_raises_is
     guards = "".join(f"if {n} + {n} != {2 * n}:\n        raise ValueError(number)\n    " for n in range(3, 13))
     weak = proposal(body=guards + "return 2", tests=HEAD + "def test_adds():\n    assert add_one(1) == 2\n")
     text = await refusal(box, weak)
-    assert "They would all pass if it always returned `2`" in text
+    assert "They would all pass if the function always returned `2`" in text
 
 
 MODELS = '''
@@ -196,7 +196,13 @@ async def test_a_refusal_is_short_and_a_report_is_readable_bounded_and_survives_
     assert len(await refusal(box, proposal(body=body, tests=HEAD + SOUND))) < 1_500
     found = await admit(ParsedProposal.parse(proposal(tests=HEAD + SOUND)), box, seed=1, effort=QUICK)
     told = "\n".join(report_lines(found.report))
-    for part in ("test_adds fails on", "green ", "calls replayed without the tests: 2", "mutants noticed:", "took "):
+    for part in (
+        "test_adds fails on",
+        "runs in random orders",
+        "calls replayed without the tests: 2",
+        "mutants killed:",
+        "took ",
+    ):
         assert part in told
     assert report_summary(found.report).startswith("1 tests, ")
     nonsense: dict[str, Any] = {"tests": 7, "red": [], "mutants": {"killed": "all", "survived": 3}, "seconds": None}

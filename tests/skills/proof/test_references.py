@@ -54,7 +54,9 @@ async def test_a_reference_that_agrees_answers_the_questions(box: NamespaceSandb
 
 async def test_a_reference_that_differs_is_a_question_that_names_the_call_but_no_result(box: NamespaceSandbox) -> None:
     found = await refused(box, offered(WRONG))
-    assert "The code and the reference differ on `add_one(100)`. Which of the two is right?" in str(found)
+    assert "The code and the reference give different results for `add_one(100)`. Which of the two is right?" in str(
+        found
+    )
     assert "101" not in str(found)
     assert [(each.arguments, each.disputed) for each in found.questions] == [({"number": 100}, True)]
     assert found.disputed == (Prediction({"number": 100}, {"result": 101}),)
@@ -157,24 +159,24 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
         ),
         pytest.param(
             "def add_one(number):\n    while True:\n        pass\n",
-            r"It gives no result for `add_one\(1\)`, a call of the tests",
+            r"The reference gives no result for `add_one\(1\)`, a call of the tests",
             id="runs_for_ever",
         ),
         pytest.param(
             "def add_one(number):\n    while True:\n        try:\n            while True:\n                pass\n"
             "        except BaseException:\n            pass\n",
-            r"It gives no result for `add_one\(1\)`, a call of the tests",
+            r"The reference gives no result for `add_one\(1\)`, a call of the tests",
             id="runs_for_ever_and_ignores_its_time_limit",
         ),
         pytest.param(
             "import os\n\n\ndef add_one(number):\n    os._exit(0)\n",
-            r"It gives no result for `add_one\(1\)`, a call of the tests",
+            r"The reference gives no result for `add_one\(1\)`, a call of the tests",
             id="ends_its_process",
         ),
         pytest.param("while True:\n    pass\n\n\ndef add_one(number):\n    pass\n", "It cannot be imported", id="hangs"),
         pytest.param(
             "import os\nos.kill(os.getppid(), 9)\n\n\ndef add_one(number):\n    pass\n",
-            "There are no answers of it",
+            "The reference gave no answers",
             id="ends_the_process_that_collects",
         ),
         pytest.param(
@@ -186,7 +188,7 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
             "from pathlib import Path\n\n\ndef add_one(number):\n"
             "    found = [p for p in Path('/').rglob('*.py') if 'return number + 1' in p.read_text() and str(p) != __file__]\n"
             "    space = {}\n    exec(found[0].read_text(), space)\n    return space['add_one'](number)\n",
-            "The reference fails the tests|It gives no result",
+            "The reference fails the tests|The reference gives no result",
             id="looks_for_the_skill_in_files",
         ),
         pytest.param(

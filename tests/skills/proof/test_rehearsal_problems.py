@@ -75,7 +75,7 @@ def test_a_test_that_was_not_tried_on_every_stub_is_not_taken_for_proof() -> Non
         (one("failed", "E assert 1 == 2"), "E assert 1 == 2"),
         (one("timeout"), "takes too long"),
         (one("exited", "exited with status 0"), "exited with status 0"),
-        (one("skipped"), "is skipped: remove its mark or the call of `pytest.skip`"),
+        (one("skipped"), "is skipped. Remove its `skip` mark or its call of `pytest.skip`"),
         (one("xfail"), "is expected to fail (xfail)"),
         (one("unreported"), "gave no report"),
     ],
@@ -108,9 +108,9 @@ def test_a_test_that_fails_only_the_second_time_is_said_to_depend_on_something()
     [
         (
             False,
-            "[green] test_b passes alone, and fails when test_a runs before it:\nE 1 == 2\nThese tests share state",
+            "[green] test_b passes alone, but fails when test_a runs before it:\nE 1 == 2\nThese tests share state",
         ),
-        (True, "[green] test_b fails alone, and passes when test_a runs before it:\nE 1 == 2\nThese tests share state"),
+        (True, "[green] test_b fails alone, but passes when test_a runs before it:\nE 1 == 2\nThese tests share state"),
     ],
 )
 def test_two_tests_that_share_state_are_named(passes: bool, says: str) -> None:
@@ -140,7 +140,7 @@ def test_one_green_run_is_not_enough() -> None:
         ({"done": False, "phase": "tests", "ended": "time"}, "[limits] The time limit was reached"),
         (
             {"observations": {"unsendable": "a list in which `result[0]` is a Node"}},
-            "[green] It returns a list in which `result[0]` is a Node, which a tool cannot return as JSON: convert it",
+            "[green] The function returns a list in which `result[0]` is a Node, which a tool cannot return as JSON. Convert it",
         ),
         ({"tests": [f"skill/t.py::{i}" for i in range(400)]}, "[tests] pytest collects 400"),
     ],
@@ -156,7 +156,7 @@ def test_a_box_that_ended_at_a_limit_is_no_verdict_in_favour(end: End) -> None:
 
 
 def test_a_harness_that_gave_no_value_is_no_verdict_in_favour() -> None:
-    assert "ended before a verdict" in told(None)
+    assert "The run of the tests crashed" in told(None)
     assert "boom" in told(None, End.ERROR, error=CodeError("ValueError", "boom", ""))
 
 
@@ -234,4 +234,4 @@ BOMB = {f"a{level}": {"allOf": [{"$ref": f"#/$defs/a{level - 1}"}] * 8} for leve
 )
 def test_a_schema_that_cannot_be_used_is_refused(parameters: dict[str, Any]) -> None:
     text = told(facts(schema={"parameters": parameters, "plain": True}))
-    assert text.startswith("[schema] Its JSON Schema cannot be used: ")
+    assert text.startswith("[schema] The JSON Schema of the signature cannot be used: ")

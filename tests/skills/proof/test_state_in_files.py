@@ -78,7 +78,7 @@ async def test_a_test_that_needs_the_files_of_another_is_refused_with_both_names
 ) -> None:
     tests = f'{HEAD}def test_one():\n    assert count_visits("a") == 1\n\ndef test_two():\n    assert count_visits("a") == 2\n'
     said = await refusal(box, tmp_path, CODE, tests)
-    assert "test_two fails alone, and passes when it finds the files that test_one leaves" in said
+    assert "test_two fails alone, but passes when it finds the files that test_one leaves" in said
     assert "Each test begins in an empty folder" in said
 
 
@@ -95,4 +95,4 @@ async def test_files_elsewhere_are_named(box: NamespaceSandbox, tmp_path: Path, 
     tests = TESTS.replace('    assert json.loads(Path("visits.json").read_text()) == {"a": 1}\n', "")
     said = await refusal(box, tmp_path, code, tests)
     assert "Files were left outside the working folder" in said
-    assert "/visits.json. An agent's call keeps only files in its working folder" in said
+    assert "/visits.json. Use relative paths, such as" in said

@@ -83,9 +83,9 @@ def test_a_folder_and_its_name_belong_together(name: str) -> None:
         ("def other(number: int):\n    'Doc.'\n", "(found: `other`)"),
         ("def add_one(n: int):\n    'Doc.'\n\ndef add_one(n: int):\n    'Doc.'\n", "defined 2 times, in lines 1, 4"),
         ("def add_one(n: int):\n    return n\n", "no docstring"),
-        ("def add_one(n: int, /):\n    'Doc.'\n", "remove the `/`"),
-        ("def add_one(*numbers: int):\n    'Doc.'\n", "take one parameter `numbers: list`"),
-        ("def add_one(**named: int):\n    'Doc.'\n", "take one parameter `named: dict`"),
+        ("def add_one(n: int, /):\n    'Doc.'\n", "Remove the `/`"),
+        ("def add_one(*numbers: int):\n    'Doc.'\n", "Use one parameter `numbers: list`"),
+        ("def add_one(**named: int):\n    'Doc.'\n", "Use one parameter `named: dict`"),
         ("#" * (MAX_CODE_BYTES + 1), "bytes"),
         ("a\0b", "code"),
         ("(" * 5000 + ")" * 5000, "code"),
@@ -159,7 +159,7 @@ def test_a_destination_the_operator_has_not_allowed_is_refused_with_the_setting_
     assert problem.part == "destinations"
     assert "connects to b.example:443, which" in problem.text
     assert "(allowed: a.example:443)" in problem.text
-    assert '`[egress]` with `allow = ["a.example:443", "b.example:443"]`' in problem.text
+    assert '`allow = ["a.example:443", "b.example:443"]` in `[egress]`' in problem.text
     assert problems(proposal(code=code), frozenset({a, b})) == ()
     assert "(allowed: none)" in refusals(code=code)
 
@@ -172,7 +172,7 @@ def test_a_block_that_cannot_be_followed_is_one_problem() -> None:
 
 def test_a_skill_does_not_hide_what_it_depends_on() -> None:
     found = refusals(code=BLOCK + proposal().code)
-    assert "[name] `add_one` is one of its own dependencies" in found
+    assert "[name] `add_one` is also the name of a dependency" in found
 
 
 def test_descriptions_examples_and_times_have_limits() -> None:
@@ -220,4 +220,4 @@ def test_predictions_may_nest_57_lists_and_objects() -> None:
         return Prediction({"number": value}, {"result": 1})
 
     assert refusals(expected=(nested(57),)) == ""
-    assert refusals(expected=(nested(58),)) == "[expected] A prediction is nested too deeply: use simpler arguments."
+    assert refusals(expected=(nested(58),)) == "[expected] A prediction is nested too deeply. Use simpler arguments."

@@ -76,7 +76,7 @@ def test_a_name_that_comes_back_goes_on_counting_versions(tmp_path: Path) -> Non
     with store.lock(), pytest.raises(SkillMissing):
         store.delete("add_one")
     publish(store)
-    with store.lock(), pytest.raises(SkillChanged, match="exists again"):
+    with store.lock(), pytest.raises(SkillChanged, match="There is a new skill"):
         store.restore("add_one")
 
 

@@ -90,4 +90,4 @@ async def test_a_reference_is_an_argument_and_a_difference_is_a_disputed_questio
     failed = await refused(library, box, tmp_path, reference=reference.format("101"))
     assert [each["disputed"] for each in failed.output["questions"]] == [True] * len(failed.output["questions"])
     assert failed.output["questions"]
-    assert "The code and the reference differ on" in str(failed)
+    assert "The code and the reference give different results for" in str(failed)

@@ -121,7 +121,7 @@ async def test_what_the_operator_takes_back_is_not_reached_any_more_and_the_call
     assert (refused.failure.failure_class, refused.failure.reason) == (FailureClass.FATAL, "destination_not_allowed")
     for told in (refused.error, proposed.error):
         assert f"127.0.0.1:{place.allowed.port}, which the operator of this engine has not allowed" in told
-        assert f'`[egress]` with `allow = ["127.0.0.1:{place.allowed.port}"]`' in told
+        assert f'`allow = ["127.0.0.1:{place.allowed.port}"]` in `[egress]`' in told
     async with opened(place, KNACKBOX_EGRESS_ALLOW_PRIVATE="") as engine:
         private = await engine.call("fetch_again", {"url": url})
     assert "it is a loopback address" in private.error

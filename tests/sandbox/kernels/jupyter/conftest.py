@@ -1,4 +1,4 @@
-"""A separate Jupyter for each test module, with our kernelspec installed."""
+"""Fixtures with separate folders of Jupyter for each test module, where our kernelspec is installed."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Starts kernels in a fresh process, where no descriptor is another test's, and prints how many it has before and after.
+"""Starts kernels in a fresh process, and prints how many descriptors it has before and after.
+
+The process is fresh so that other tests have no descriptors in it.
 
 Argument: "restarts" or "departures". The environment says where Jupyter finds the kernelspec.
 """
@@ -17,7 +19,7 @@ from tests.sandbox.kernels.jupyter.test_contract import started
 
 
 async def restarts() -> None:
-    """Ten restarts of one kernel, after one that opens what stays open."""
+    """Restart one kernel ten times, after a first restart that opens permanent descriptors."""
     async with started() as (manager, client):
         await manager.restart_kernel(now=True)
         await client.wait_for_ready(timeout=WAIT_S)
@@ -25,11 +27,11 @@ async def restarts() -> None:
         for _ in range(10):
             await manager.restart_kernel(now=True)
             await client.wait_for_ready(timeout=WAIT_S)
-        await report(before, most=before + 4)  # a warm box more, or two
+        await report(before, most=before + 4)  # there may be one or two more warm boxes
 
 
 async def departures() -> None:
-    """Twenty managers that are cancelled while their kernel starts."""
+    """Cancel twenty managers while their kernels start."""
     async with started():
         pass
     before = len(open_descriptors())
@@ -44,7 +46,7 @@ async def departures() -> None:
             await manager.shutdown_kernel(now=True)
         else:
             await manager.cleanup_resources()
-    # Two warm boxes more, with as many just being made, are a dozen; a descriptor left by each would be twenty.
+    # Two more warm boxes and two that are being created have a dozen descriptors; one leaked by each would be twenty.
     await report(before, most=before + 12)
 
 

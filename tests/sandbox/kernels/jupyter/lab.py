@@ -1,4 +1,4 @@
-"""JupyterLab on loopback, in separate folders, and its page in a headless Chromium."""
+"""Runs JupyterLab on the loopback address with separate folders, and opens its page in a headless Chromium."""
 
 import json
 import os
@@ -102,7 +102,10 @@ class Notebook:
 def opened(server: Server, name: str, picture: Path) -> Iterator[Notebook]:
     """Open the notebook in a browser, with its kernel.
 
-    picture: the file for a screenshot when the block fails.
+    Args:
+        server: The running JupyterLab.
+        name: The file of the notebook.
+        picture: The file for a screenshot if the block fails.
     """
     # Chromium's own sandbox refuses root. The only pages here are those of the tests.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []

@@ -16,13 +16,14 @@ _PROCESS = re.compile(r"ipykernel_\d+")
 
 
 def comparable(notebook: nbformat.NotebookNode, folder: Path, packages: Iterable[str]) -> list[tuple[str, Any]]:
-    """(source, outputs) of every code cell, without what differs from one run of the same kernel to the next, or must:
+    """Return (source, outputs) of every code cell, without the parts that may differ between two runs.
 
+    These are:
     - addresses of objects;
-    - the number of the process in the made-up file names of cells;
-    - the folder: the host's path of it is `/work` in a box; packages: the host's `site-packages` are `/env/0` there;
+    - the process id in the generated file names of cells;
+    - the folder, whose path in a box is `/work`, and packages, which are in `/env/0` in a box;
     - line ends of `!command`: a pseudo-terminal writes two characters, and a box has none;
-    - how a stream was cut into messages, and how its pieces lie between those of the other stream, and displays.
+    - how a stream was split into messages, and their order relative to the other stream and displays.
     """
 
     def plain(value: Any) -> Any:
@@ -53,7 +54,7 @@ def comparable(notebook: nbformat.NotebookNode, folder: Path, packages: Iterable
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether the outputs of two cells are equal; pictures are compared by their pixels."""
+    """Return whether the outputs of two cells are equal; pictures are compared by their pixels."""
     return pointed(one) == pointed(other)
 
 

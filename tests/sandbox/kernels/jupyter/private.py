@@ -1,4 +1,4 @@
-"""A Jupyter for one test, with separate folders and our kernelspec."""
+"""Sets up Jupyter for one test, with separate folders and our kernelspec."""
 
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ def variables(home: Path) -> dict[str, str]:
 
 
 def install(home: Path, **config: Any) -> None:
-    """Write our kernelspec where a Jupyter with the variables above finds it.
+    """Install our kernelspec where Jupyter finds it if the variables above are set.
 
-    config: traits of the provisioner.
+    Args:
+        home: The folder that contains all files of Jupyter.
+        config: Traits of the provisioner.
     """
     kernelspec.install(NAME, "Boxed", config, prefix=str(home))
     assert KernelSpecManager().get_kernel_spec(NAME).display_name == "Boxed"

@@ -11,7 +11,7 @@ from tests.sandbox.kernels.jupyter.private import NAME
 @pytest.mark.spec("KERN-2", "KERN-4")
 @pytest.mark.usefixtures("jupyter_home")
 class TestBoxedKernel(jupyter_kernel_test.KernelTests):
-    # Tests without a sample here are skipped: history, which a kernel in a box does not keep.
+    # Tests without a sample here are skipped. These are the tests of history, which a kernel in a box does not keep.
     kernel_name = NAME
     language_name = "python"
     file_extension = ".py"

@@ -35,7 +35,7 @@ def lab() -> Any:
     return lab
 
 
-# An output that makes the page of JupyterLab, which may do all the server can, write a file by the server's interface.
+# An output that makes the page of JupyterLab write a file through the server's API. The page has all rights there.
 _CALL = (
     "fetch('/api/contents/NAME', {method: 'PUT', headers: {'Content-Type': 'application/json', 'X-XSRFToken': "
     "(document.cookie.match('_xsrf=([^;]*)') || [])[1]}, body: JSON.stringify({type: 'file', format: 'text', "
@@ -113,11 +113,11 @@ def test_an_output_can_do_in_the_browser_what_security_md_says(
         notebook.run_all()
         notebook.output("all tried")
         notebook.page.locator(".jp-OutputArea-output img[src^='data:image/png']").first.wait_for()
-        # What the outputs have begun is done once the server has answered what the page asks after it.
+        # The server has handled the requests of the outputs once it has answered a later request of the page.
         notebook.page.evaluate("fetch('/api/status').then(answer => answer.text())")
         notebook.page.wait_for_load_state("networkidle")
     reached = {path.name for path in shown.iterdir() if path.name in _WAYS}
     if guarded:
         assert reached == set()
-    else:  # all of these but the picture, in 4.6; these two for as long as notebooks may have scripts
+    else:  # JupyterLab 4.6 allows all of them except the picture; later versions may allow fewer than that
         assert reached >= {"javascript", "script"}

@@ -55,8 +55,8 @@ def test_every_output_equals_that_of_the_stock_kernel(
     assert [(one, other) for one, other in zip(ours, theirs, strict=True) if not same(one[1], other[1])] == []
 
 
-def test_the_compared_notebook_has_the_outputs_it_is_about() -> None:
-    """Without this, two kernels without any output would compare as equal."""
+def test_the_compared_notebook_has_outputs_of_every_kind() -> None:
+    """Check that the outputs exist: two kernels without any output would compare as equal."""
     found = comparable(executed(nbformat.read(PENGUINS, 4), NAME, PENGUINS.parent), PENGUINS.parent, ())
     pictures = sum("image/png" in output.get("data", {}) for _, outputs in found for output in outputs["others"])
     errors = {output["ename"] for _, outputs in found for output in outputs["others"] if "ename" in output}

@@ -11,7 +11,7 @@ from sandbox.self_check.attempts.stage import Stage
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them are `make escapes`, too: a minute, for whoever changes the box."""
+    """Mark all of these tests for `make escapes`, which takes about a minute."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.escapes)
@@ -25,6 +25,6 @@ def stage() -> Iterator[Stage]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def box(stage: Stage) -> AsyncIterator[NamespaceSandbox]:
-    """Started when the secrets are there already: they must not get in by the environment."""
+    """Start a sandbox after the secrets exist: they must not be inherited through the environment."""
     async with NamespaceSandbox() as sandbox:
         yield sandbox

@@ -1,4 +1,4 @@
-"""Every attempt of the suite is made on the default backend, and fails as its row says."""
+"""Makes every attempt of the suite on the default backend; each must be stopped in the way that the suite expects."""
 
 import pytest
 
@@ -20,7 +20,7 @@ async def test_the_attempt_fails(box: NamespaceSandbox, stage: Stage, attempt: A
     assert trial.held, f"{attempt.name}: {'; '.join(trial.wrong)}\n(should fail because {attempt.why})"
 
 
-def test_every_attempt_has_a_name_of_its_own_and_says_why_it_fails() -> None:
+def test_every_attempt_has_a_unique_name_and_says_why_it_fails() -> None:
     assert len({attempt.name for attempt in ALL}) == len(ALL)
     assert all(attempt.why and attempt.code for attempt in ALL)
 

@@ -1,4 +1,4 @@
-"""Attempts that need the host to do something meanwhile."""
+"""Attempts that need the host to do something while the job runs."""
 
 import asyncio
 import threading
@@ -24,10 +24,10 @@ async def run_and(box: NamespaceSandbox, job: Job, when_ready: "asyncio.Future[N
     return outcome.end, outcome.stdout + repr(outcome.value).encode() + repr(outcome.error).encode()
 
 
-async def test_a_folder_moved_out_of_the_workspace_does_not_take_the_box_with_it(
+async def test_a_folder_that_is_moved_out_of_the_workspace_gives_no_access_to_the_host(
     box: NamespaceSandbox, stage: Stage
 ) -> None:
-    """The box stands in a folder which the host then moves beside the canary: from there, .. must not lead to it."""
+    """Move the box's working directory beside the canary on the host: from there, .. must not lead to the canary."""
     inside, outside = stage.workspace / "sub", stage.root / "moved"
     inside.mkdir()
     code = """
@@ -52,7 +52,7 @@ found
     assert stage.secret.encode() not in told
 
 
-async def test_a_link_put_in_the_place_of_a_workspace_is_not_followed_into_another_folder_while_it_runs(
+async def test_a_link_that_replaces_the_workspace_during_the_job_is_not_followed(
     box: NamespaceSandbox, tmp_path: Path, stage: Stage
 ) -> None:
     folder = tmp_path / "work"
@@ -90,7 +90,7 @@ def swapping(folder: Path, real: Path, target: Path) -> Iterator[None]:
         thread.join()
 
 
-async def test_a_folder_that_is_swapped_for_a_link_meanwhile_never_shows_what_lies_outside(
+async def test_a_folder_that_is_swapped_with_a_link_never_shows_files_outside(
     box: NamespaceSandbox, stage: Stage, tmp_path: Path
 ) -> None:
     work = tmp_path / "w"
@@ -108,7 +108,7 @@ sorted(found)
     assert outcome.value == []
 
 
-async def test_files_to_bring_back_are_not_taken_from_behind_a_link(box: NamespaceSandbox, stage: Stage) -> None:
+async def test_collected_files_are_not_read_through_links(box: NamespaceSandbox, stage: Stage) -> None:
     code = "import os\nos.symlink('/proc/1', 'p'); os.symlink('/etc', 'e'); os.symlink('/', 'r')"
     collect = ("p/environ", "p/maps", "e/passwd", "r/etc/passwd", "link", "up/etc/passwd", "../../etc/passwd")
     outcome = await box.run(Job(code=code, workspace=Mount(stage.workspace), collect=collect))
