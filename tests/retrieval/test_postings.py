@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.retrieval.document import Document
 from engine.retrieval.index_file import IndexFile
-from engine.retrieval.index_writer import IndexWriter
+from engine.retrieval.index_writer import TABLES, IndexWriter
 from engine.retrieval.postings import Postings, above, best_of, terms_of
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import WordLlamaEmbedder
@@ -39,7 +39,7 @@ def test_a_preselection_contains_all_of_the_greatest_scores(scores: list[float],
 
 
 def test_scores_and_impacts_agree_for_rare_and_common_terms(tmp_path: Path) -> None:
-    file, embedder = IndexFile(tmp_path / "index.db", "test"), WordLlamaEmbedder()
+    file, embedder = IndexFile(tmp_path / "index.db", "test", TABLES), WordLlamaEmbedder()
     documents = {f"d{at}": Document(f"d{at}", "common rare" if at % 20 == 7 else "common") for at in range(60)}
     assert file.write(lambda connection: IndexWriter(embedder, Terms()).write(connection, documents, {}))
     with file.reading() as (connection, _):
