@@ -1,4 +1,4 @@
-"""`knackbox bench …`: measures retrieval, admission and fidelity, and speed in comparison with other tools.
+"""`knackbox bench …`: measures retrieval, memory, admission and fidelity, and speed in comparison with other tools.
 
 The candidates of a benchmark take turns in one run on one machine, so that changes of the machine's speed affect all of
 them equally. It needs a source checkout. `make bench` and ``python -m bench`` do the same.
@@ -24,6 +24,8 @@ from bench.fidelity import run as fidelity
 from bench.growth import command as growth
 from bench.kernels import command as kernels
 from bench.load import command as load
+from bench.memory import command as memory
+from bench.memory import locomo, speed
 from bench.retrieval import command as retrieval
 from bench.retrieval import public_data
 from bench.turns import command as turns
@@ -125,6 +127,27 @@ def retrieval_(
         if name not in retrieval.PARTS:
             fail(f"There is no part {name!r}. Choose one of {', '.join(retrieval.PARTS)}.", Exit.USAGE)
     _show(ctx, as_json, lambda console: {"retrieval": retrieval.bench(rounds, console, folders, part or ())})
+
+
+@app.command("memory")
+def memory_(
+    ctx: typer.Context,
+    *,
+    data: Data = None,
+    sizes: Annotated[
+        str, typer.Option("--sizes", metavar="NUMBERS", help='Entries, separated by commas; "" measures only recall.')
+    ] = ",".join(map(str, speed.SIZES)),
+    rounds: Rounds = 200,
+    as_json: Json = False,
+) -> None:
+    """Evidence recall of the memory on LoCoMo (in DIR/locomo), and its latency with up to 500,000 entries."""
+    folder = data / "locomo" if data is not None and (data / "locomo").is_dir() else data
+    if folder is None or not any(folder.glob("*.json")):
+        fail(f"{f'{data} has no JSON files in locomo: ' if data else ''}{locomo.HELP}", Exit.USAGE)
+    counts = [each.strip() for each in sizes.split(",") if each.strip()]
+    if not all(each.isascii() and each.isdigit() and int(each) for each in counts):
+        fail(f"--sizes must be numbers of entries, such as 1000,50000, but is {sizes!r}.", Exit.USAGE)
+    _show(ctx, as_json, lambda console: {"memory": memory.bench(rounds, console, folder, [*map(int, counts)])})
 
 
 @app.command("admission")

@@ -132,6 +132,15 @@ class MemoryView:
             waiting += fresh
         return sorted(found.values(), key=lambda each: (each.begins, each.learned))
 
+    def taken(self, ids: Collection[str]) -> dict[str, str]:
+        """Return the owners of those of these ids that an entry or a document has. For imports only."""
+        found: dict[str, str] = {}
+        for some in _parts(list(ids)):
+            for table in (ENTRIES, DOCUMENTS):
+                query = select(table.c.id, table.c.owner).where(table.c.id.in_(some))
+                found |= {row.id: row.owner for row in self.connection.execute(query)}
+        return found
+
     def containing(self, owners: Collection[str], text: str, limit: int) -> list[Entry]:
         """Return entries that contain a text, whatever the case of its letters, the newest first. Reads every text."""
         like = ENTRIES.c.text.icontains(text, autoescape=True)

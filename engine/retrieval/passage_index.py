@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from engine.retrieval.bm25 import rarity
@@ -22,9 +21,10 @@ from engine.retrieval.passage import EVERYTHING, FoundPassage, Passage, PassageF
 from engine.retrieval.passage_arrays import Ints, Mask, PassageArrays, cosines
 from engine.retrieval.passage_candidates import PRESELECTED, Meaning, by_words, preselected
 from engine.retrieval.passage_context import gathered, neighbourhood
+from engine.retrieval.passage_fit import passage_fits
 from engine.retrieval.passage_groups import GroupScores
 from engine.retrieval.passage_ranking import PassageFigures
-from engine.retrieval.passage_words import PassageWords, RequestWord
+from engine.retrieval.passage_words import MatchedWords, PassageWords, RequestWord
 from engine.retrieval.passage_writer import FORMAT, TABLES, PassageWriter
 from engine.retrieval.ranking import rarest_of
 from engine.retrieval.terms import Terms, weight_of
@@ -35,8 +35,6 @@ CANDIDATES = 100  # passages taken from each ranking (words, meaning)
 PER_RESULT = 2  # candidates per requested result, if that gives more than CANDIDATES
 NEIGHBOURS = 3  # the distance within which a passage is near another one of its group
 NEIGHBOUR = 0.1  # what the score of such a passage is raised by
-
-Floats = npt.NDArray[np.float32]
 
 
 class PassageIndex:
@@ -134,17 +132,20 @@ class PassageIndex:
             figures = PassageFigures(
                 gathered(words, slots, columns),
                 meaning.of(slots),
-                *matched,
+                matched.covered,
+                matched.titled,
+                matched.foreign,
                 self._groups.of(postings, slots, columns),
                 columns["length"][slots],
                 columns["asks"][slots],
             )
             scores = figures.scores
+            fits = passage_fits(figures, scores, sum(each.weight for each in request))
             if near is not None:
-                scores += NEIGHBOUR * self._near(connection, near)[slots]
+                scores = scores + NEIGHBOUR * self._near(connection, near)[slots]
             order = np.lexsort((slots, -scores))[:k]
             ids = dict(select_in(connection, "SELECT slot, id FROM passages WHERE slot", slots[order].tolist()))
-            return [FoundPassage(ids[int(slots[at])], float(scores[at]), 0.5) for at in order]
+            return [FoundPassage(ids[int(slots[at])], float(scores[at]), float(fits[at])) for at in order]
 
     def similar(self, text: str, k: int, where: PassageFilter = EVERYTHING) -> list[tuple[str, float]]:
         """Return the `k` passages whose vectors are nearest to that of a text, each with the cosine similarity."""
@@ -178,15 +179,16 @@ class PassageIndex:
 
     def _match(
         self, connection: sqlite3.Connection, request: list[RequestWord], slots: Ints, allowed: Mask
-    ) -> tuple[Floats, Floats]:
-        """Return the covered share of the request for each of these slots, with its neighbours, and `titled`."""
-        columns = self._arrays.columns
-        every = neighbourhood(slots, columns)
+    ) -> MatchedWords:
+        """Compare a request with the passages in these slots. `covered` includes the neighbours."""
+        every = neighbourhood(slots, self._arrays.columns)
         every = every[allowed[every]]
         matched = self._words.match(connection, request, every)
-        covered, titled = (np.zeros(len(allowed) + 1, dtype=np.float32) for _ in range(2))
-        covered[every], titled[every] = matched.covered, matched.titled
-        return gathered(covered, slots, columns), titled[slots]
+        covered = np.zeros(len(allowed) + 1, dtype=np.float32)
+        covered[every] = matched.covered
+        at = np.searchsorted(every, slots)
+        with_neighbours = gathered(covered, slots, self._arrays.columns)
+        return MatchedWords(with_neighbours, matched.titled[at], matched.foreign[at])
 
     def _near(self, connection: sqlite3.Connection, id_: str) -> Mask:
         """Return which slots are near a passage in its group."""

@@ -26,6 +26,7 @@ class PassageFigures:
         meaning: Cosines.
         matched: The share of the request's words that match.
         titled: Whether a word of its title is in the request.
+        foreign: Whether it has a title, of which no word is in the request.
         group: The score of the group that a candidate is in.
         length: The number of terms.
         asks: Whether it ends with a question.
@@ -35,6 +36,7 @@ class PassageFigures:
     meaning: Floats
     matched: Floats
     titled: Floats
+    foreign: Floats
     group: Floats
     length: npt.NDArray[np.integer]
     asks: npt.NDArray[np.integer]

@@ -29,15 +29,17 @@ class RequestWord:
 
 @dataclass(frozen=True, slots=True)
 class MatchedWords:
-    """Two numbers from 0 to 1 for each passage.
+    """Three numbers from 0 to 1 for each passage.
 
     Attributes:
         covered: The share of the request's words that match the passage, weighted by their rarity.
         titled: Whether a word of its title is in the request.
+        foreign: Whether it has a title, of which no word is in the request.
     """
 
     covered: Floats
     titled: Floats
+    foreign: Floats
 
 
 class PassageWords:
@@ -54,34 +56,35 @@ class PassageWords:
 
     def match(self, connection: sqlite3.Connection, request: Sequence[RequestWord], slots: Ints) -> MatchedWords:
         """Compare a request with the passages in these slots, which must be distinct."""
-        covered, titled = np.zeros(len(slots), dtype=np.float32), np.zeros(len(slots), dtype=np.float32)
         query = "SELECT slot, heads, words FROM passages WHERE slot"
         rows = {slot: (heads, words) for slot, heads, words in select_in(connection, query, slots.tolist())}
         found = [rows[slot] for slot in slots.tolist()]
         numbers = np.frombuffer(b"".join(words for _, words in found), dtype=np.uint32)
         lengths = np.array([len(words) // numbers.itemsize for _, words in found], dtype=np.int64)
-        if not request or not len(numbers):
-            return MatchedWords(covered, titled)
-        distinct, positions = np.unique(numbers, return_inverse=True)
-        self._read(connection, distinct)
-        similarity = word_similarity(
-            self._embedder.embed([each.word for each in request]), unit(self._vectors[distinct])
-        )
-        terms = self._terms[distinct]
-        equal = np.array([each.term for each in request])[:, np.newaxis] == terms
-        similarity = np.where(equal, np.float32(1), similarity)
+        heads = np.array([heads for heads, _ in found], dtype=np.int64)
+        covered, titled = np.zeros(len(slots), dtype=np.float32), np.zeros(len(slots), dtype=np.float32)
         filled = lengths > 0  # for an empty slice, reduceat returns the element after it
-        starts = (np.cumsum(lengths) - lengths)[filled]
-        weights = np.array([each.weight for each in request], dtype=np.float32)
-        best = np.maximum.reduceat(similarity[:, positions], starts, axis=1)
-        covered[filled] = weights @ best / max(float(weights.sum()), TINY)
-        heads = np.array([heads for heads, _ in found])
-        in_title = np.arange(len(numbers)) - np.repeat(np.cumsum(lengths) - lengths, lengths) < np.repeat(
-            heads, lengths
-        )
-        named = (equal.any(axis=0)[positions] & in_title).astype(np.float32)
-        titled[filled] = np.maximum.reduceat(named, starts)
-        return MatchedWords(covered, titled)
+        if request and filled.any():
+            distinct, positions = np.unique(numbers, return_inverse=True)
+            similarity, asked = self._similarity(connection, request, distinct)
+            weights = np.array([each.weight for each in request], dtype=np.float32)
+            starts = np.cumsum(lengths) - lengths
+            best = np.maximum.reduceat(similarity[:, positions], starts[filled], axis=1)
+            covered[filled] = weights @ best / max(float(weights.sum()), TINY)
+            in_title = np.arange(len(numbers)) - np.repeat(starts, lengths) < np.repeat(heads, lengths)
+            titled[filled] = np.logical_or.reduceat(asked[positions] & in_title, starts[filled])
+        return MatchedWords(covered, titled, ((heads > 0) & (titled == 0)).astype(np.float32))
+
+    def _similarity(
+        self, connection: sqlite3.Connection, request: Sequence[RequestWord], numbers: Ints
+    ) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the similarity of each word of a request (row) to these words, and which of them are in the request."""
+        self._read(connection, numbers)
+        vectors = self._embedder.embed([each.word for each in request])
+        similarity = word_similarity(vectors, unit(self._vectors[numbers]))
+        of_request, of_words = np.array([each.term for each in request]), self._terms[numbers]
+        similarity[np.equal.outer(of_request, of_words)] = 1.0
+        return similarity, np.isin(of_words, of_request)
 
     def _read(self, connection: sqlite3.Connection, numbers: Ints) -> None:
         """Read those of these words, in order, that have not been read yet."""

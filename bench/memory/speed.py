@@ -1,0 +1,143 @@
+"""Latency of searches in memories of up to half a million entries, with SQLite FTS5 in the same run.
+
+The entries are halves of two random turns each, in conversations of 10 to 30 turns.
+"""
+
+import random
+import re
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from bench.memory.locomo import Conversation
+from bench.table import show
+from bench.timing import Series
+from engine.retrieval.passage import Passage, PassageFilter
+from engine.retrieval.passage_index import PassageIndex
+from engine.stores.embedder import Embedder
+
+SIZES = (1_000, 50_000, 500_000)
+_AT_ONCE = 4_000  # passages written at a time
+_RESULTS = 10
+_SPACES = 10
+_SPACE = PassageFilter(spaces=["s0"])
+_DAYS = 1_000
+_MIB = 1 << 20
+_PAGE = 4096
+
+
+def bench(
+    conversations: Sequence[Conversation], embedder: Embedder, sizes: Sequence[int], rounds: int, console: Console
+) -> list[dict[str, Any]]:
+    """Measure, print a table for each size, and return the rows. rounds: the number of questions timed at each size."""
+    questions = [one.text for each in conversations for one in each.questions]
+    asked = random.Random(7).sample(questions, min(rounds, len(questions)))
+    rows: list[dict[str, Any]] = []
+    for size in sizes:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            closing(PassageIndex(Path(folder) / "passages.db", embedder)) as index,
+            closing(sqlite3.connect(Path(folder) / "fts5.db")) as fts5,
+        ):
+            seconds = _fill(synthetic(conversations, size), size, index, fts5, console)
+            before = _resident()
+            began = time.perf_counter()
+            index.search(asked[0], _RESULTS)
+            first_ms, held = (time.perf_counter() - began) * 1e3, _resident() - before
+            ways: dict[str, Callable[[str], object]] = {
+                "SQLite FTS5": lambda text, fts5=fts5: _fts5(fts5, text),  # type: ignore[misc]
+                "ours": lambda text, index=index: index.search(text, _RESULTS),  # type: ignore[misc]
+                "ours, in a tenth": lambda text, index=index: index.search(text, _RESULTS, _SPACE),  # type: ignore[misc]
+            }
+            timed = _timed(ways, asked, f"{size} entries", console)
+            extra = {"first_ms": first_ms, "MiB": held / _MIB, "filled_per_s": size / max(seconds, 1e-9)}
+            of_ours = {way: extra if way == "ours" else dict.fromkeys(extra) for way in ways}
+            rows += [{**row, **of_ours[row["way"]]} for row in timed]
+        fields = ("p50_ms", "p95_ms", "p99_ms", "cpu_p95_ms", "first_ms", "MiB")
+        show(console, rows, f"{size} entries", f"{size:,} entries, milliseconds", *fields, ratio="to FTS5")
+    return rows
+
+
+def synthetic(conversations: Sequence[Conversation], size: int) -> Iterator[Passage]:
+    """Yield passages that are made of the turns, the same ones every time."""
+    chance = random.Random(11)
+    turns = [each for conversation in conversations for each in conversation.passages.values()]
+    speakers = sorted({each.title for each in turns})
+    group, position, length, time_ = -1, 0, 0, 0.0
+    for number in range(size):
+        if position == length:
+            group, position, length = group + 1, 0, chance.randint(10, 30)
+            pair, time_ = chance.sample(speakers, 2), turns[0].time + 86_400.0 * chance.randrange(_DAYS)
+        first, second = (chance.choice(turns).text.split() for _ in range(2))
+        text = " ".join(first[: len(first) // 2] + second[len(second) // 2 :])
+        place = {"group": f"g{group}", "position": position, "kind": "turn", "space": f"s{group % _SPACES}"}
+        yield Passage(f"e{number}", text, pair[position % 2], time=time_, **place)  # type: ignore[arg-type]
+        position += 1
+
+
+def _fill(
+    passages: Iterator[Passage], size: int, index: PassageIndex, fts5: sqlite3.Connection, console: Console
+) -> float:
+    """Write the passages to both, and return the seconds that the index took."""
+    fts5.execute("CREATE VIRTUAL TABLE passages USING fts5 (title, text, tokenize = 'porter')")
+    taken = 0.0
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(f"{size:,} entries", total=size)
+        batch: dict[str, Passage] = {}
+        for number, each in enumerate(passages, 1):
+            batch[each.id] = each
+            if len(batch) == _AT_ONCE or number == size:
+                began = time.perf_counter()
+                index.apply(batch, {})
+                taken += time.perf_counter() - began
+                fts5.executemany(
+                    "INSERT INTO passages VALUES (?, ?)", [(one.title, one.text) for one in batch.values()]
+                )
+                progress.advance(task, len(batch))
+                batch = {}
+    fts5.commit()
+    return taken
+
+
+def _fts5(connection: sqlite3.Connection, text: str) -> list[Any]:
+    words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", text))
+    query = "SELECT rowid FROM passages WHERE passages MATCH ? ORDER BY bm25(passages) LIMIT ?"
+    return connection.execute(query, (words, _RESULTS)).fetchall()
+
+
+def _timed(
+    ways: dict[str, Callable[[str], object]], texts: Sequence[str], what: str, console: Console
+) -> list[dict[str, Any]]:
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    cpu: dict[str, list[float]] = {way: [] for way in ways}
+    for run in ways.values():
+        run(texts[0])
+    with Progress(console=console, transient=True) as progress:
+        for text in progress.track(texts, description=what):
+            for way, run in ways.items():
+                began, used = time.perf_counter(), time.process_time()
+                run(text)
+                cpu[way].append((time.process_time() - used) * 1e3)
+                times[way].append((time.perf_counter() - began) * 1e3)
+    series = [Series(what, way, tuple(values)) for way, values in times.items()]
+    return [
+        {
+            **one.as_dict(),
+            "what": what,
+            "ratio": one.p50 / series[0].p50,
+            "cpu_p95_ms": Series(what, one.way, tuple(cpu[one.way])).p95,
+        }
+        for one in series
+    ]
+
+
+def _resident() -> int:
+    """Return the resident memory of this process in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE

@@ -1,0 +1,25 @@
+"""The commands `knackbox memory …`, which do what the tools of the memory do. For the group ``knackbox.commands``."""
+
+import typer
+
+from builtin_tools.memory.commands import facts, keeping
+
+app = typer.Typer(
+    help="The memory: search, list, show, add, ingest, forget, export and import; profile, lessons and consolidation.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("list")(facts.list_)
+for command in (
+    facts.search,
+    facts.show,
+    facts.add,
+    keeping.ingest,
+    facts.forget,
+    facts.export,
+    keeping.profile,
+    keeping.lessons,
+    keeping.dream,
+):
+    app.command()(command)
+app.command("import")(facts.import_)

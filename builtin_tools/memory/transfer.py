@@ -1,0 +1,158 @@
+"""Exports the memory as JSON Lines, and imports it into another home, with sources and times.
+
+The first line is a header, each other line a document, an entry or an open pair:
+
+    {"knackbox_memory": 1, "exported": "2026-03-11T15:30:00+00:00"}
+    {"document": {...}}
+    {"entry": {...}}
+    {"pair": {...}}
+
+Ids are random, so they are kept where they are free. What an earlier import brought is not stored twice.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from builtin_tools.memory.changes import MemoryChange
+from builtin_tools.memory.entries import Entry, EntryKind, KnownDocument, OpenPair, Statement
+from builtin_tools.memory.scope import MemoryScope
+from builtin_tools.memory.store import MemoryStore
+from builtin_tools.memory.tables import json_text, source_of
+
+FORMAT = "knackbox_memory"
+VERSION = 1
+
+
+class ImportRefused(Exception):
+    """The file is not an export of a memory, or a line of it is invalid. Nothing was imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedMemories:
+    """What an import stored.
+
+    Attributes:
+        known: Entries that were there already.
+    """
+
+    entries: int
+    documents: int
+    known: int
+
+
+def export_lines(store: MemoryStore, scope: MemoryScope, exported: str) -> Iterator[str]:
+    """Yield the lines of an export of everything that the scope may read, without line breaks. Blocks.
+
+    Args:
+        exported: The time of the export, in ISO 8601.
+    """
+    yield json_text({FORMAT: VERSION, "exported": exported})
+    with store.reading() as memory:
+        owned = scope.readable(memory)
+        names = {space for spaces in owned.values() for space in spaces}
+        documents = [each for each in memory.documents(list(owned)) if each.space in names]
+        entries = [each for each in memory.entries(list(owned)) if each.space in names]
+        ids = {each.id for each in entries}
+        for document in documents:
+            yield json_text({"document": _without(asdict(document), "owner")})
+        for entry in reversed(entries):
+            values = _without(asdict(entry), "owner", "generation")
+            source = {name: value for name, value in values["source"].items() if value not in ("", None, ())}
+            yield json_text({"entry": {**values, "source": source}})
+        for pair in memory.open_pairs(list(owned)):
+            if {pair.older, pair.newer} <= ids:
+                yield json_text({"pair": asdict(pair)})
+
+
+def import_lines(store: MemoryStore, scope: MemoryScope, lines: Iterable[str]) -> ImportedMemories:
+    """Import an export into the personal spaces of the scope's user and into shared spaces, or nothing of it. Blocks.
+
+    Raises:
+        ImportRefused: A line is invalid.
+        ToolFailure: The scope may not use a space of the export.
+    """
+    documents, entries, pairs = _read(lines, scope)
+    with store.changing() as memory:
+        ids = _ids(memory, documents, entries)
+        present = {entry.id for entry in entries if _is_there(memory, entry)}
+        for document in documents:
+            if memory.document([document.owner], ids[document.id]) is None:
+                memory.add_document(replace(document, id=ids[document.id]), [])
+        for entry in entries:
+            if entry.id not in present:
+                memory.put(_mapped(entry, ids))
+        by_id = {entry.id: _mapped(entry, ids) for entry in entries}
+        for pair in pairs:
+            memory.open_pair(by_id[pair.older], by_id[pair.newer], pair.why)
+    return ImportedMemories(len(entries) - len(present), len(documents), len(present))
+
+
+def _ids(memory: MemoryChange, documents: list[KnownDocument], entries: list[Entry]) -> dict[str, str]:
+    """Return the new id of each imported one: its own, or another if somebody else's has it."""
+    taken = memory.taken([each.id for each in entries] + [each.id for each in documents])
+    ids = {}
+    owners = {**{each.id: each.owner for each in entries}, **{each.id: each.owner for each in documents}}
+    for each, owner in owners.items():
+        ids[each] = each if taken.get(each, owner) == owner else memory.new_id()
+    return ids
+
+
+def _is_there(memory: MemoryChange, entry: Entry) -> bool:
+    known = memory.one([entry.owner], entry.id)
+    return known is not None and known.text == entry.text
+
+
+def _mapped(entry: Entry, ids: Mapping[str, str]) -> Entry:
+    source = replace(entry.source, of=tuple(ids.get(each, each) for each in entry.source.of))
+    return replace(
+        entry,
+        id=ids[entry.id],
+        document=ids.get(entry.document, ""),
+        successor=ids.get(entry.successor, ""),
+        source=source,
+    )
+
+
+def _read(lines: Iterable[str], scope: MemoryScope) -> tuple[list[KnownDocument], list[Entry], list[OpenPair]]:
+    documents: list[KnownDocument] = []
+    entries: list[Entry] = []
+    pairs: list[OpenPair] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+            if number == 1:
+                if values.get(FORMAT) != VERSION:
+                    raise ImportRefused(f"Line 1 is not the header of an export of a memory, version {VERSION}.")
+            elif "document" in values:
+                given = values["document"]
+                documents.append(KnownDocument(**given, owner=scope.owner(given["space"])))
+            elif "entry" in values:
+                entries.append(_entry(values["entry"], scope))
+            else:
+                pairs.append(OpenPair(**values["pair"]))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ImportRefused(f"Line {number} is invalid ({error}). Nothing was imported.") from error
+    known = {each.id for each in entries}
+    return documents, entries, [pair for pair in pairs if {pair.older, pair.newer} <= known]
+
+
+def _entry(values: Mapping[str, Any], scope: MemoryScope) -> Entry:
+    said = values["statement"]
+    return Entry(
+        **{
+            **values,
+            "owner": scope.owner(values["space"]),
+            "kind": EntryKind(values["kind"]),
+            "source": source_of(values["source"]),
+            "statement": None if said is None else Statement(**said),
+            "generation": 0,
+        }
+    )
+
+
+def _without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}
