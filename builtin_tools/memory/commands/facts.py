@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import textwrap
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,7 @@ Space = Annotated[list[str] | None, typer.Option("--space", help="Only this spac
 Kind = Annotated[list[EntryKind] | None, typer.Option("--kind", help="Only entries of this kind.")]
 Limit = Annotated[int, typer.Option("-n", "--limit", min=1, max=100_000, help="The most entries to show.")]
 LOCAL = Turn().user
+_MOST_SHOWN = 100  # characters of a text in a list
 _COLUMNS = ("id", "kind", "space", "learned", "until", "text")
 
 
@@ -270,4 +272,5 @@ def _confirm(preview: ForgetPreview) -> None:
 
 def _cells(entry: Entry) -> list[str]:
     until = "" if entry.holds_to is None else iso(entry.holds_to)[:16]
-    return [entry.id, entry.kind.value, entry.space, iso(entry.learned)[:16], until, " ".join(entry.text.split())]
+    text = textwrap.shorten(entry.text, _MOST_SHOWN, placeholder=" …")
+    return [entry.id, entry.kind.value, entry.space, iso(entry.learned)[:16], until, text]
