@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.contract.prompt_block import NO_BLOCKS, Placement, PromptBlock, PromptBlocks
 from engine.contract.turn import Turn
 
-DEADLINE_S = 2.0  # a block is an aid; a turn does not wait longer for it
+DEADLINE_S = 5.0  # a block is an aid; a turn does not wait longer for it
 
 _log = logging.getLogger("knackbox.turn")
 
