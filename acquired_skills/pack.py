@@ -1,4 +1,4 @@
-"""The entry point ``skills`` of the group ``knackbox.tool_sources``."""
+"""`open_pack`: the entry point ``skills`` of the group ``knackbox.tool_sources``."""
 
 import asyncio
 import logging
@@ -37,13 +37,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-COLLECTION = "skills_active"  # only listed skills, so that no query needs a filter
+COLLECTION = "skills_active"  # contains only listed skills, so that no query needs a filter
 
 
 async def open_pack(services: Services) -> Pack:
-    """Open the skills of this home, reconciled with their folders: a source of tools, and the library to manage them.
+    """Open the skills of a home: a source of tools, and the library to manage them.
 
-    Raises ConfigError if the folder of the skills, or the configured signing key, cannot be used.
+    The records are first made to agree with the folders of the skills.
+
+    Raises:
+        ConfigError: The folder of the skills, or the configured signing key, cannot be used.
     """
 
     def open_index() -> "StoredIndex":
@@ -116,7 +119,7 @@ async def open_pack(services: Services) -> Pack:
     try:
         await library.folders.reconcile()
     except DiskFull as error:
-        log.warning("Skills are offered as recorded, since the records cannot be updated: %s", error)
+        log.warning("The records of skills cannot be updated, so skills are offered as they were recorded: %s", error)
     lock = await asyncio.to_thread(EngineLock, services.home.engines)
     runs = await asyncio.to_thread(KeptRuns, services.records, lock, services.clock, lambda: secrets.token_hex(8))
 

@@ -1,6 +1,6 @@
-"""The commands `knackbox skills …`, which do what the tools create_skill and manage_skills do.
+"""The group of commands `knackbox skills …`, the counterparts of the tools create_skill and manage_skills.
 
-They are loaded through the entry point group ``knackbox.commands``.
+It is loaded through the entry point group ``knackbox.commands``.
 """
 
 import typer

@@ -1,4 +1,4 @@
-"""`knackbox skills compose|suggest`: composes pipelines of calls, and suggests some from the call log."""
+"""`knackbox skills compose|suggest`: composes pipelines of calls, and suggests pipelines from the call log."""
 
 import asyncio
 import json
@@ -59,8 +59,9 @@ def compose(
     file: Annotated[str, typer.Argument(metavar="FILE.json", help="name, description, pipeline, cases, examples.")],
     as_json: Json = False,
 ) -> None:
-    """Propose a pipeline of calls as a skill. It is kept if its cases prove it; otherwise everything to change is
-    reported.
+    """Propose a pipeline of calls as a skill.
+
+    It is stored if its cases prove it. Otherwise everything that has to be changed is reported.
     """
     proposal = _read(file).proposal()
 
@@ -103,9 +104,9 @@ def _read(file: str) -> _File:
     try:
         given = read_json(read_input(file, "the pipeline"))
         if not isinstance(given, dict):
-            raise ConfigError(f"{file}: it is not a JSON object; give name, description, pipeline and cases in one.")
+            raise ConfigError(f"{file}: not a JSON object. Write one with name, description, pipeline and cases.")
         return _File.model_validate(given)
     except JsonError as error:
-        raise ConfigError(f"{file}: it is not valid JSON: {error}.") from error
+        raise ConfigError(f"{file}: not valid JSON: {error}.") from error
     except ValidationError as error:
         raise ConfigError(f"{file}: {' '.join(validation_messages(error))}") from error

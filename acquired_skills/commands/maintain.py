@@ -1,4 +1,4 @@
-"""`knackbox skills verify|reindex|audit|trial`: checks the stored skills, and tries them again."""
+"""`knackbox skills verify|reindex|audit|trial`: checks, re-admits and compares stored skills."""
 
 import asyncio
 import json
@@ -23,9 +23,9 @@ from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say,
 
 
 def verify(ctx: typer.Context, as_json: Json = False) -> None:
-    """Read every folder, check its hashes and signature, and make the records agree; report who signed what.
+    """Read every folder, check its hashes and signature, and make the records agree with the folders.
 
-    Exits with 3 if a skill was set aside.
+    The report names the keys that signed the skills. Exits with 3 if a skill was set aside.
     """
 
     async def work(library: SkillLibrary) -> tuple[ReconcileReport, dict[str, str]]:
@@ -37,7 +37,7 @@ def verify(ctx: typer.Context, as_json: Json = False) -> None:
 
 
 def reindex(ctx: typer.Context, as_json: Json = False) -> None:
-    """Verify, then build the index of the listed skills again."""
+    """Verify the skills, then rebuild the index of the listed ones."""
     report, indexed = with_counts(ctx, "making vectors", lambda engine, count: engine.need(SkillLibrary).reindex(count))
     _reconciled(ctx, as_json, report, indexed)
 
@@ -53,7 +53,7 @@ def audit(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run the admission of stored skills again, in boxes, and list those that would be refused today, and why.
+    """Run the admission of stored skills again, in boxes, and list those that would be refused today, with the reasons.
 
     Nothing is changed without --disable, and nothing is ever deleted. Refused skills do not make the command fail.
     """
@@ -70,7 +70,7 @@ def audit(
         found = await readmit_all(skills, by_kind, count)
         return found, await _disabled(library, found) if disable else []
 
-    found, disabled = with_counts(ctx, "trying every skill again", work)
+    found, disabled = with_counts(ctx, "running the admission of every skill again", work)
     if wants_json(ctx, as_json):
         emit_json([{**one.value(), "disabled": one.skill.name in disabled} for one in found])
         return
@@ -97,8 +97,8 @@ def trial(
 ) -> None:
     """Call two skills with the same inputs, in boxes, and show where their results differ.
 
-    The inputs are the calls of their tests, corrections, inputs that failed, and past calls. NEW is worse if it does
-    not give a right result that is known, or fails where OLD does not. With --replace, the command then exits with 1.
+    The inputs are the calls of their tests, corrections, failed inputs, and past calls. NEW is worse if it does not
+    return a known correct result, or fails where OLD does not. With --replace, the command then exits with 1.
     """
 
     async def work(engine: Engine) -> tuple[SkillTrial, str]:
@@ -116,7 +116,7 @@ def trial(
         await library.set_state(old, SkillState.DISABLED)
         return found, ""
 
-    found, refused = with_skills(ctx, "trying both skills", work)
+    found, refused = with_skills(ctx, "calling both skills", work)
     if wants_json(ctx, as_json):
         emit_json({**found.value(), "replaced": replace and not refused, "why_not": refused})
     else:

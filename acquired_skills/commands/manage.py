@@ -50,10 +50,8 @@ def add(
     language: Annotated[
         Language, typer.Option("--language", help="Of CODE. Tests of Node and Bash skills are a JSON list of cases.")
     ] = Language.PYTHON,
-    breaking: Annotated[
-        bool, typer.Option("--breaking", help="Do not require the earlier version's tests to pass.")
-    ] = False,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds one call may take.")] = DEFAULT_TIMEOUT_S,
+    breaking: Annotated[bool, typer.Option("--breaking", help="Do not run the tests of the earlier version.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", help="The time limit of one call, in s.")] = DEFAULT_TIMEOUT_S,
     expected: Annotated[
         str | None,
         typer.Option("--expected", metavar="FILE.json", help="Answers to questions of earlier refusals, as a list."),
@@ -64,7 +62,10 @@ def add(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Propose a skill. It is kept if its tests prove it in the box; otherwise everything to change is reported."""
+    """Propose a skill.
+
+    It is stored if its tests prove it in a box. Otherwise everything that has to be changed is reported.
+    """
     proposal = Proposal(
         name or Path(code).stem,
         description,
@@ -103,11 +104,11 @@ def _predictions(source: str) -> tuple[Prediction, ...]:
         found = json.loads(read_input(source, "the answers"))
         return parse_predictions(found if isinstance(found, list) else [found])
     except (ValueError, RecursionError) as error:
-        fail(f"{source} is no list of predictions: {error}", Exit.USAGE)
+        fail(f"{source} is not a list of predictions: {error}", Exit.USAGE)
 
 
 def delete(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Delete a skill or instructions; `restore` undoes it."""
+    """Delete a skill or instructions. `restore` undoes it."""
 
     async def work(library: SkillLibrary) -> Skill | None:
         if await library.find(name) is None and library.instructions.has(name):
@@ -116,11 +117,11 @@ def delete(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
         return await library.delete(name)
 
     skill = with_library(ctx, "deleting", work)
-    report_change(ctx, as_json, skill, f"{name} is deleted; `knackbox skills restore {name}` brings it back.", name)
+    report_change(ctx, as_json, skill, f"{name} is deleted. To restore it: `knackbox skills restore {name}`.", name)
 
 
 def restore(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Restore the last deleted skill, or instructions, of this name."""
+    """Restore the most recently deleted skill, or instructions, of this name."""
 
     async def work(library: SkillLibrary) -> Skill | None:
         try:
@@ -137,7 +138,7 @@ def restore(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 
 
 def disable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Keep a skill, but do not offer it."""
+    """Stop offering a skill, without deleting it."""
     skill = with_library(ctx, "disabling", lambda library: library.set_state(name, SkillState.DISABLED))
     report_change(ctx, as_json, skill, f"{name} is disabled.")
 
@@ -145,7 +146,7 @@ def disable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 def enable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     """Offer a disabled skill again."""
     skill = with_library(ctx, "enabling", lambda library: library.set_state(name, SkillState.PROBATION))
-    report_change(ctx, as_json, skill, f"{name} is enabled, in probation.")
+    report_change(ctx, as_json, skill, f"{name} is enabled, on probation.")
 
 
 def rollback(
@@ -176,7 +177,7 @@ def correct(
     """Record the correct result of a call. Every later version must return it."""
     given = _json(arguments, "the arguments")
     if not isinstance(given, dict) or (expect is not None) + bool(raises) + withdraw != 1:
-        fail("give the arguments as a JSON object, and exactly one of EXPECT, --raises and --withdraw.", Exit.USAGE)
+        fail("pass the arguments as a JSON object, and exactly one of EXPECT, --raises and --withdraw.", Exit.USAGE)
     call = CorrectedCall(given, None if expect is None else _json(expect, "the value"), raises)
 
     async def work(library: SkillLibrary) -> tuple[str, int]:
@@ -184,14 +185,14 @@ def correct(
             return "", await asyncio.to_thread(library.track.corrected.withdraw, name, given)
         return await library.correct(name, replace(call, user=of_person("")["user"])), 0
 
-    wrong, withdrawn = with_library(ctx, "trying the call", work)
+    wrong, withdrawn = with_library(ctx, "making the call", work)
     shown = shown_call(name, given)
     if wants_json(ctx, as_json):
         emit_json({"name": name, "call": shown, "wrong": wrong, "withdrawn": withdrawn})
     elif withdraw:
         emit(visible(f"{shown}: {withdrawn or 'no'} correction{'' if withdrawn == 1 else 's'} withdrawn."))
     else:
-        emit(visible(f"{shown} {wrong or 'gives that result already'}. Every later version must give the right one."))
+        emit(visible(f"{shown} {wrong or 'already returns that'}. Every later version must return the correct result."))
 
 
 def _json(text: str, what: str) -> Any:

@@ -27,7 +27,7 @@ from engine.contract.strict_json import JsonError, read_json
 from engine.interfaces.cli.shared import Exit, Json, emit_json, fail, read_input, say, wants_json
 from engine.policy.forms import Form, FormField, PersonForms
 
-_PATIENCE_S = 3600.0  # for all answers; the command waits for nothing else
+_PATIENCE_S = 3600.0  # time limit in seconds for all answers
 
 
 def prove(
@@ -44,8 +44,8 @@ def prove(
 ) -> None:
     """Turn a function in the scripts of instructions into a skill.
 
-    Calls are proposed, and you predict their results. --json prints the draft instead of asking. The scripts are only
-    read, and the skill is admitted like any other.
+    The command proposes calls, and you predict their results. --json prints a draft instead of asking. The scripts are
+    not run, and the skill is admitted like any other.
     """
     if draft is not None:
         _propose(ctx, as_json, name, _read(draft, name))
@@ -64,8 +64,8 @@ def prove(
         return
     if not found.calls:
         fail(
-            f"no calls of {found.name} can be proposed: its parameters have no type hints, and there is no example. "
-            "Write calls into the draft that --json prints, and propose it with --from.",
+            f"no calls of {found.name} can be proposed, because its parameters have no type hints and its docstring "
+            "has no example. Write calls into the draft that --json prints, and propose it with --from.",
             Exit.USAGE,
         )
     _propose(ctx, as_json, name, found, ask=True)
@@ -74,8 +74,8 @@ def prove(
 async def _files(library: SkillLibrary, name: str) -> Files:
     if not library.instructions.has(name):
         skill = await library.find(name)
-        text = f"{name} is a skill already." if skill else f"There are no instructions `{name[:80]}`."
-        raise SkillMissing(f"{text} `knackbox skills list` shows the instructions.")
+        text = f"{name} is already a skill." if skill else f"There are no instructions `{name[:80]}`."
+        raise SkillMissing(f"{text} List the instructions with `knackbox skills list`.")
     return await asyncio.to_thread(library.instructions.files, name)
 
 
@@ -90,7 +90,7 @@ def _list(ctx: typer.Context, as_json: bool, name: str, functions: Sequence[Scri
         say(f"the Python files of {name} have no function that could become a skill.")
     else:
         table(rows, ("function", "file", "why_not", "about"))
-        say(f"`knackbox skills prove {name} FUNCTION` turns one of them into a skill.")
+        say(f"to turn one of them into a skill: `knackbox skills prove {name} FUNCTION`.")
 
 
 def _read(source: str, name: str) -> SkillDraft:
@@ -99,7 +99,7 @@ def _read(source: str, name: str) -> SkillDraft:
     except JsonError as error:
         fail(f"{source}: not valid JSON: {error}.", Exit.USAGE)
     except ValueError as error:
-        fail(f"{source} is no draft: {error}", Exit.USAGE)
+        fail(f"{source} is not a draft: {error}", Exit.USAGE)
     if draft.instructions != name:
         fail(f"{source} is a draft from {draft.instructions}, not from {name}.", Exit.USAGE)
     return draft
@@ -127,7 +127,11 @@ def _propose(ctx: typer.Context, as_json: bool, name: str, draft: SkillDraft, *,
 
 
 async def _answers(forms: PersonForms, draft: SkillDraft) -> dict[int, Mapping[str, Any]]:
-    """Ask the person at the terminal. Raises ValueError if there are no answers, or one cannot be read."""
+    """Ask the person at the terminal for the results of the proposed calls.
+
+    Raises:
+        ValueError: There are no answers, or one cannot be read.
+    """
     fields = [
         FormField(str(number), f"{draft.name}({', '.join(f'{k}={v!r}' for k, v in each['arguments'].items())})", HOW)
         for number, each in enumerate(draft.calls)

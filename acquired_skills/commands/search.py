@@ -1,4 +1,4 @@
-"""`knackbox skills search`: shows what retrieval finds, and why."""
+"""`knackbox skills search`: shows the skills that retrieval finds for a request, and the reasons."""
 
 import asyncio
 from typing import Annotated, Any
@@ -21,11 +21,11 @@ _MOST_SHARES, _LEAST_SHARE = 4, 0.05  # shares of the learned ranking's score th
 def search(
     ctx: typer.Context,
     query: Annotated[str, typer.Argument(help="A request, in your own words.")],
-    k: Annotated[int | None, typer.Option("-k", min=1, max=1000, help="The most skills to show.")] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, max=1000, help="The maximum number of skills.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also show skills that do not fit.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the skills and instructions that retrieval finds for a request, best first, and why."""
+    """Show the skills and instructions that retrieval finds for a request, best first, with the reasons."""
 
     async def work(engine: Engine) -> tuple[list[dict[str, Any]], int]:
         library, texts = engine.need(SkillLibrary), engine.need(InstructionSearch)
@@ -45,7 +45,7 @@ def search(
     elif listed:
         say(f"nothing fits: none of the {listed} listed skills is likely to be of use (--all shows the nearest).")
     else:
-        say("nothing found: there is no listed skill.")
+        say("nothing found, because there are no listed skills.")
 
 
 def _text_row(one: InstructionHit) -> dict[str, Any]:
@@ -72,15 +72,15 @@ def _why(one: SearchHit, shares: LearnedShares | None) -> str:
     reasons = ["its exact name"] if one.named else []
     reasons.append(f"covers {one.covered:.0%} of the request")
     if one.evidence is not None and not one.named:
-        reasons.append(f"is {_than_usual(one.evidence.nearness)} similar than small talk")
+        reasons.append(f"is {_than_usual(one.evidence.nearness)} similar to it than small talk is")
         if one.evidence.chat > 1:
             reasons.append("the request resembles small talk")
     if one.learned:
         most = sorted(_learned_from(shares).items(), key=lambda item: -item[1])[:_MOST_SHARES]
         of = ", ".join(f"{what} {share:.0%}" for what, share in most if share >= _LEAST_SHARE)
-        reasons.append(f"{one.learned:.2f} by the learned ranking{f' ({of})' if of else ''}")
+        reasons.append(f"scores {one.learned:.2f} in the learned ranking{f' ({of})' if of else ''}")
     if one.weight < 1:
-        reasons.append(f"weighted {one.weight:.2f} for its failures")
+        reasons.append(f"its score is multiplied by {one.weight:.2f} because of its failures")
     return "; ".join(reasons)
 
 
@@ -93,5 +93,9 @@ def _learned_from(shares: LearnedShares | None) -> dict[str, float]:
 
 
 def _than_usual(deviations: float) -> str:
-    """Describe how a similarity compares with the usual one. `deviations` is `FitEvidence.nearness`."""
+    """Format how much a similarity differs from the usual one, such as ``1.5 standard deviations more``.
+
+    Args:
+        deviations: `FitEvidence.nearness`.
+    """
     return f"{abs(deviations):.1f} standard deviations {'more' if deviations >= 0 else 'less'}"

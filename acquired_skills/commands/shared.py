@@ -1,4 +1,4 @@
-"""Shared by the commands of `knackbox skills`: opens the library and prints results."""
+"""Helpers of the commands `knackbox skills …`, which open the library and print results."""
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,12 +30,12 @@ Name = Annotated[str, typer.Argument(help="The skill, as `knackbox skills list` 
 
 
 def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], Coroutine[Any, Any, T]]) -> T:
-    """Like `with_skills`, but pass only the library to `work`."""
+    """Open the engine and run `work` on its library, like `with_skills`."""
     return with_skills(ctx, label, lambda engine: work(engine.need(SkillLibrary)))
 
 
 def asking_library(engine: Engine) -> AskingLibrary:
-    """Return the library, which asks the person at the terminal for results that the tests do not prove."""
+    """Return a library that asks the person at the terminal the questions that admission has."""
     return AskingLibrary(engine.need(SkillLibrary), engine.need(PersonForms), engine.services.clock)
 
 
@@ -51,7 +51,11 @@ def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Corouti
 
 
 def with_counts(ctx: typer.Context, label: str, work: Callable[[Engine, Count], Coroutine[Any, Any, T]]) -> T:
-    """Like `with_skills`, but `work` reports how many items are finished, which a progress bar shows."""
+    """Open the engine and run `work` on it, with a progress bar.
+
+    Args:
+        work: Gets the engine, and a function to call with the number of finished items and the total.
+    """
     with reported_failures(), shown_later(ProgressBar(label)) as bar:
         return with_engine(ctx, lambda engine: work(engine, bar.count), bar)
 
@@ -72,7 +76,13 @@ def reported_failures() -> Iterator[None]:
 
 
 def report_change(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name: str = "") -> None:
-    """Print what was done. If instructions were changed, `skill` is None and `name` is their name."""
+    """Print the result of a change.
+
+    Args:
+        skill: The changed skill; None for instructions.
+        text: A sentence about the change.
+        name: The name of the changed instructions.
+    """
     if wants_json(ctx, as_json):
         emit_json(summary(skill) if skill else {"name": name, "state": INSTRUCTIONS})
     else:
@@ -82,7 +92,8 @@ def report_change(ctx: typer.Context, as_json: bool, skill: Skill | None, text: 
 def report_admission(ctx: typer.Context, as_json: bool, result: Skill | SkillRefused, proof: str) -> None:
     """Print the admitted skill. If it was refused, print the problems and end the command with an exit code.
 
-    `proof` is the word for what the skill was proved by: ``test`` or ``case``.
+    Args:
+        proof: The word for the evidence of the skill: ``test`` or ``case``.
     """
     if isinstance(result, SkillRefused):
         if wants_json(ctx, as_json):
@@ -100,6 +111,6 @@ def report_admission(ctx: typer.Context, as_json: bool, result: Skill | SkillRef
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: tuple[str, ...]) -> None:
-    """Print the rows as a table on stdout, each on one line if it fits."""
+    """Print rows as a table on stdout, each on one line if it fits."""
     cells = [["" if row[c] is None else " ".join(str(row[c]).split()) for c in columns] for row in rows]
     print_table([column.replace("_", " ") for column in columns], cells)

@@ -26,8 +26,8 @@ from acquired_skills.tools.describe import (
 )
 from engine.interfaces.cli.shared import Json, emit, emit_json, say, visible, wants_json
 
-PAGE = 100  # rows in one page
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows at most.")]
+PAGE = 100  # number of rows on one page
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of rows.")]
 After = Annotated[str, typer.Option("--after", metavar="NAME", help="Start after the skill of this name.")]
 
 
@@ -41,18 +41,19 @@ def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: J
     if wants_json(ctx, as_json):
         emit_json(rows)
     elif not rows and not after:
-        say("there are no skills yet; `knackbox skills add` or the tool create_skill makes one.")
+        say("there are no skills yet. Make one with `knackbox skills add` or the tool create_skill.")
     else:
         shown = [{**row, "state": marked_state(row)} for row in rows]
         table(shown, ("name", "version", "state", "calls", "success_rate", "description"))
     if len(rows) == limit:
         say(
-            f"{limit} of {total} skills are shown; `--after {rows[-1]['name']}` shows the next, `--limit` more of them."
+            f"{limit} of {total} skills are shown. `--after {rows[-1]['name']}` shows the next page, and `--limit` "
+            "changes its size."
         )
 
 
 async def listing(library: SkillLibrary, limit: int, after: str) -> list[Summary]:
-    """Return one page of the list: all skills by name come first, then the instructions."""
+    """Return one page of the list, with the skills sorted by name, followed by the instructions."""
     skills = await library.page(limit, after)
     stats = by_version(await library.stats_of(skills))
     rows = [summary(skill, stats) for skill in skills]
@@ -62,7 +63,7 @@ async def listing(library: SkillLibrary, limit: int, after: str) -> list[Summary
 
 
 def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Show one skill in full: parameters, code, tests, and the inputs that it failed on."""
+    """Show one skill in full, with its parameters, code, tests, and failed inputs."""
 
     async def work(library: SkillLibrary) -> tuple[Skill | None, dict[str, Any], str]:
         if await library.find(name) is None and library.instructions.has(name):
@@ -94,7 +95,7 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     extra = "".join(f"# {path}\n{found['files'][name]}\n" for name, path in skill.extra_paths.items())
     _emit_visible(f"# {program}\n{found['code']}\n{extra}# {tests}\n{found['tests']}")
     if cases:
-        _emit_visible(f"# it failed on\n{cases}")
+        _emit_visible(f"# calls that failed\n{cases}")
 
 
 def _emit_visible(text: str) -> None:
@@ -103,7 +104,7 @@ def _emit_visible(text: str) -> None:
 
 
 def history(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """List the kept versions, the current one last."""
+    """List all versions of a skill, with the current one last."""
     versions = with_library(ctx, "reading the versions", lambda library: library.history(name))
     rows = [
         {"version": v.version, "created": v.created, "tests": v.tests, "description": v.description} for v in versions
@@ -131,4 +132,7 @@ def stats(
     else:
         table(rows, ("name", "version", "calls", "successes", "failures", "uncounted", "mean_ms", "last"))
     if len(rows) == limit:
-        say(f"{limit} versions are shown; `--after {rows[-1]['name']}` shows the next skills', `--limit` more of them.")
+        say(
+            f"{limit} versions are shown. `--after {rows[-1]['name']}` shows the next page, and `--limit` changes its "
+            "size."
+        )

@@ -22,7 +22,10 @@ def sign(
     new_key: Annotated[bool, typer.Option("--new-key", help="Create the key first if there is none.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Sign skills with this home's key, replacing other signatures. Skills changed after signing are refused."""
+    """Sign skills with this home's key, replacing other signatures.
+
+    Skills that were changed after they were signed are refused.
+    """
     home, settings = settings_of(ctx)
     path = key_path(home, settings.skills)
     key = SigningKey(path)
@@ -36,7 +39,7 @@ def sign(
                 )
             key.make(lambda _: None)
     elif not key.exists:
-        fail(f"{path}: there is no key to sign with; --new-key makes one.", Exit.USAGE)
+        fail(f"{path}: there is no key to sign with. Make one with --new-key.", Exit.USAGE)
 
     async def work(library: SkillLibrary) -> tuple[list[str], list[str]]:
         signed: list[str] = []

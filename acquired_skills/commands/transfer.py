@@ -29,7 +29,7 @@ def export(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the current versions of skills into a zip file. The same skills give the same bytes."""
+    """Write the current versions of skills into a zip file. The same skills always give the same bytes."""
 
     async def work(library: SkillLibrary) -> dict[str, Files]:
         return {
@@ -56,13 +56,13 @@ def import_(
         list[Path], typer.Argument(metavar="FOLDER|FILE.zip...", help="Agent Skills.", exists=True, readable=True)
     ],
     *,
-    as_text: Annotated[bool, typer.Option("--as-instructions", help="Keep as text, even if it has tests.")] = False,
+    as_text: Annotated[bool, typer.Option("--as-instructions", help="Store as text, even if it has tests.")] = False,
     as_json: Json = False,
 ) -> None:
     """Import Agent Skills.
 
-    One with a function and tests, or a pipeline and cases, has to prove itself here. One without is kept as
-    instructions, which agents can read. Exits with 1 if something was refused, and with 2, before anything is imported,
+    A skill with a function and tests, or with a pipeline and cases, must be admitted here. Any other is stored as
+    instructions, which agents can read. Exits with 1 if a skill was refused. Exits with 2, without importing anything,
     if a file is missing.
     """
 

@@ -1,4 +1,4 @@
-"""Admits composed skills: what a proposal with a pipeline must prove (SKILL-16)."""
+"""`Composer`: checks and proves proposals of composed skills, and publishes those that are admitted (SKILL-16)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Composer:
     """Composes skills for one turn.
 
     Attributes:
-        turn: The turn of the user who composes; its permissions limit what the skill may call.
+        turn: The turn of the user who composes the skills. Its permissions limit the tools that they may call.
     """
 
     library: SkillLibrary
@@ -44,26 +44,29 @@ class Composer:
     turn: Turn
 
     async def compose(self, proposal: Proposal) -> Skill:
-        """Admit a composed skill. `proposal.code` is the pipeline and `proposal.tests` are the cases, both JSON.
+        """Admit a composed skill.
+
+        Args:
+            proposal: Its `code` is the pipeline and its `tests` are the cases, both as JSON.
 
         Raises:
-            SkillRefused: The proposal was not admitted; the exception lists everything to change.
+            SkillRefused: The proposal was not admitted. The exception lists everything to change.
             SkillChanged: Another process changed the skill first.
             SandboxError: No box can run.
         """
         return await self._admitted(proposal)
 
     async def readmit(self, proposal: Proposal) -> None:
-        """Run the admission of a stored pipeline again, by today's rules. Nothing is stored.
+        """Run the admission of a stored pipeline again by today's rules. Nothing is stored.
 
         Raises:
-            SkillRefused: It would not be admitted today; the exception lists everything to change.
+            SkillRefused: It would not be admitted today. The exception lists everything to change.
             SandboxError: No box can run.
         """
         await self._admitted(proposal, stored=True)
 
     async def _admitted(self, proposal: Proposal, *, stored: bool = False) -> Skill:
-        """Return the admitted skill, which is published unless it is stored already."""
+        """Admit a proposal and return the skill, which is published unless it is already stored."""
         proposal = replace(proposal, description=proposal.description.strip())
         problems = await asyncio.to_thread(check_words, proposal, self.library.static_names())
         pipeline, cases = _read(proposal, problems)
@@ -92,11 +95,11 @@ class Composer:
         return await self.library.publish(skill, proposal, current.version if current else 0)
 
     async def _earlier(self, proposal: Proposal, current: Skill | None) -> list[Case]:
-        """Return the cases of the previous version, which the new version must pass too."""
+        """Return the cases of the previous version, which the new version must pass, too."""
         if current is None:
             return []
         if is_unchanged(current, proposal):
-            same = f"This is already version {current.version}: there is nothing to do."
+            same = f"The proposal is identical to version {current.version}, so there is nothing to do."
             raise SkillRefused(proposal.name, [ProposalProblem("version", same)])
         if proposal.breaking:
             return []
@@ -114,14 +117,18 @@ class Composer:
     async def _checked(
         self, proposal: Proposal, pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec]
     ) -> CheckedPipeline:
-        """Run the static checks. Raises SkillRefused with every problem."""
+        """Run the static checks.
+
+        Raises:
+            SkillRefused: A check failed. The exception lists every problem.
+        """
         skills = self.library.known
         problems, calls = [], calls_of(pipeline)
         if way := await asyncio.to_thread(find_cycle, proposal.name, calls, skills):
-            problems.append(f"It would call itself: {' -> '.join(way)}.")
+            problems.append(f"The skill would call itself: {' -> '.join(way)}. Remove one of these calls.")
         elif await asyncio.to_thread(nesting_depth, calls, skills) >= MOST_NESTED:
             problems.append(
-                f"Composed skills would be nested more than {MOST_NESTED} levels deep: call their tools instead."
+                f"Composed skills would be nested more than {MOST_NESTED} levels deep. Call the tools that they call."
             )
         checked = await asyncio.to_thread(check_pipeline, pipeline, tools, self.turn)
         problems += checked.problems
@@ -130,7 +137,12 @@ class Composer:
         return checked
 
     async def _run_skill(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None:
-        """Return the value of a skill whose code declares no network destinations, or None for any other tool."""
+        """Run a skill and return its value in a tuple; None if the tool is not a skill without destinations.
+
+        Raises:
+            StepFailed: The skill failed.
+            SandboxError: No box can run.
+        """
         skill = await self.library.find(name)
         if skill is None or skill.kind is SkillKind.COMPOSED or skill.destinations:
             return None

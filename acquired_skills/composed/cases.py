@@ -45,7 +45,11 @@ _CASES = TypeAdapter(Annotated[list[Case], Field(min_length=1, max_length=MOST_C
 
 
 def read_cases(text: str) -> list[Case]:
-    """Parse cases from JSON text. Raises InvalidPipeline if they are invalid."""
+    """Parse cases from JSON text.
+
+    Raises:
+        InvalidPipeline: The cases are invalid.
+    """
     try:
         cases = _CASES.validate_python(read_bounded_json(text, MOST_BYTES, DEEPEST_JSON))
     except InvalidMapping as error:
@@ -54,5 +58,5 @@ def read_cases(text: str) -> list[Case]:
         raise InvalidPipeline(validation_messages(error)) from None
     empty = [str(number) for number, case in enumerate(cases, 1) if not case.expects and not case.asked]
     if empty:
-        raise InvalidPipeline([f"Case {', '.join(empty)} asserts nothing: give `expect`, `asked`, or both."])
+        raise InvalidPipeline([f"Case {', '.join(empty)} asserts nothing. Add `expect`, `asked`, or both."])
     return cases

@@ -1,4 +1,4 @@
-"""Checks a pipeline before it runs: its references resolve, its types fit, and its tools exist and may be called.
+"""Checks before a pipeline runs that its references resolve, its types fit, and its tools exist and may be called.
 
 The name of a step is visible from the next step to the end of its block, and in the blocks nested there. So on any path
 through the pipeline, a step refers only to values that exist.
@@ -29,7 +29,7 @@ from engine.contract.turn import Turn
 from engine.policy.access import DISCOVERY_TOOLS, why_not
 from engine.registry.nearest import nearest
 
-RESUME = "resume"  # an argument of every composed skill: resumes a failed run
+RESUME = "resume"  # an argument of every composed skill, which resumes a failed run
 LISTED = tuple(state.value for state in SkillState if state.listed)
 NO_STEPS = frozenset({"skills", "control", "discovery"})  # categories of tools that cannot be steps
 
@@ -40,7 +40,7 @@ class CheckedPipeline:
 
     Attributes:
         parameters: JSON Schema of the arguments.
-        problems: For each problem, one sentence that says what to change.
+        problems: A sentence for each problem, which says what to change.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class CheckedPipeline:
 
 
 def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], turn: Turn) -> CheckedPipeline:
-    """Return the problems of a pipeline that can be found without running it, and its parameters.
+    """Find the problems of a pipeline without running it, and derive its parameters.
 
     Args:
         tools: The existing tools that the pipeline calls.
@@ -69,7 +69,7 @@ def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], tu
     used = {each.path[1] for each in _all_references(pipeline) if each.path[0] == ARGUMENTS and len(each.path) > 1}
     whole = any(each.path == (ARGUMENTS,) for each in _all_references(pipeline))
     if unused := [] if whole else sorted(properties.keys() - used):
-        checked.problems.append(f"Nothing refers to the arguments {', '.join(unused)}: use or remove them.")
+        checked.problems.append(f"The arguments {', '.join(unused)} are not used: use or remove them.")
     arguments = {"type": "object", **parameters, "additionalProperties": False}
     checked.problems += _Reading(tools).block(pipeline, {ARGUMENTS: arguments})
     checked.parameters = arguments
@@ -77,10 +77,10 @@ def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], tu
 
 
 def derived_parameters(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec]) -> dict[str, Any]:
-    """Return a schema of the arguments that a pipeline refers to.
+    """Derive the schema of the arguments that a pipeline refers to.
 
-    Each argument has the schema of the first tool parameter that it is passed to unchanged. It is required unless every
-    reference to it has a default.
+    Each argument has the schema of the first tool parameter to which it is passed unchanged. It is required unless
+    every reference to it has a default.
     """
     properties: dict[str, Any] = {}
     required: set[str] = set()
@@ -108,7 +108,7 @@ def derived_parameters(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec]
 
 
 class _Reading:
-    """Walks through the blocks of a pipeline, keeping track of the schemas of the visible values."""
+    """Walks through the blocks of a pipeline and keeps track of the schemas of the visible values."""
 
     def __init__(self, tools: Mapping[str, ToolSpec]) -> None:
         self._tools = tools
@@ -128,7 +128,7 @@ class _Reading:
                 yield from self._resolves(mapped(step.map), scope, f"`map` of {at}")
                 given = schema_of(mapped(step.map), scope)
                 if (known := kinds(given)) is not None and "array" not in known:
-                    yield f"`map` of {at} gives {' or '.join(sorted(known))}, not a list."
+                    yield f"`map` of {at} is {' or '.join(sorted(known))}, but must be a list."
                 items = given.get("items")
                 item: Schema = items if isinstance(items, Mapping) else UNKNOWN
                 yield from self.block(step.each, {**scope, step.item: item}, f"{at}.")
@@ -168,11 +168,11 @@ class _Reading:
     def _leads(each: Reference, scope: Mapping[str, Schema], where: str) -> Iterator[str]:
         if each.path[0] not in scope:
             yield (
-                f"{where} refers to `{each.pointer[:200]}`, but `{each.path[0][:80]}` is not available there; "
-                f"available: {', '.join(scope)}."
+                f"{where} refers to `{each.pointer[:200]}`, but `{each.path[0][:80]}` is not available there. "
+                f"Use one of these: {', '.join(scope)}."
             )
         elif schema_at(scope[each.path[0]], each.path[1:]) is None and each.otherwise is None:
-            yield f"{where} refers to `{each.pointer[:200]}`, which the schema of `{each.path[0]}` does not have."
+            yield f"{where} refers to `{each.pointer[:200]}`, but the schema of `{each.path[0]}` has no such value."
 
 
 def _gives(step: CallStep | MapStep | BranchStep) -> Schema:
@@ -185,7 +185,7 @@ def _names(pipeline: ComposedPipeline) -> Iterator[str]:
     for step in steps_of(pipeline):
         for name in (step.name, *([step.item] if isinstance(step, MapStep) and step.item != "item" else [])):
             if name in seen or name == "item":
-                yield f"The name `{name}` is used twice: every step and every map item needs its own name."
+                yield f"The name `{name}` is used twice. Give every step and every map item its own name."
             seen.add(name)
 
 
@@ -194,9 +194,9 @@ def _callable(step: CallStep, tools: Mapping[str, ToolSpec], turn: Turn) -> str:
     if spec is None:
         return f"{step.name}: there is no tool or skill called `{step.call[:80]}`."
     if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:
-        return f"{step.name}: `{spec.name}` cannot be a step: it controls the agent or the set of tools."
+        return f"{step.name}: `{spec.name}` cannot be a step, because it controls the agent or the set of tools."
     if spec.name != step.call:
-        return f"{step.name}: call `{spec.name}` by its name, not by `{step.call[:80]}`."
+        return f"{step.name}: write `{spec.name}`, the name of the tool, instead of `{step.call[:80]}`."
     if (state := spec.meta.get("state", LISTED[0])) not in LISTED and spec.origin is not Origin.STATIC:
         return f"{step.name}: `{spec.name}` is {state}: enable or repair it first."
     reason = why_not(spec, turn)

@@ -1,4 +1,4 @@
-"""Conditions of a branch: comparisons of mapped values. They are data, never code.
+"""Parses and evaluates the conditions of branches, which compare mapped values. They are data, never code.
 
 {"equals": [a, b]}  {"less": [a, b]}  {"in": [a, list]}  {"exists": "/fetch/title"}
 {"not": c}  {"all": [c, ...]}  {"any": [c, ...]}
@@ -33,7 +33,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """A condition that holds if a path leads to a value; null counts as a value."""
+    """A condition that holds if there is a value at a path. Null counts as a value."""
 
     path: tuple[str, ...]
 
@@ -53,14 +53,18 @@ Condition: TypeAlias = Compare | Exists | Not | Combined
 
 
 def condition_of(value: Any) -> Condition:
-    """Parse a condition from a JSON value of limited depth. Raises InvalidMapping if it is not a condition."""
+    """Parse a condition from a JSON value of limited depth.
+
+    Raises:
+        InvalidMapping: The value is not a condition.
+    """
     if not isinstance(value, dict) or len(value) != 1:
-        raise InvalidMapping(f"a condition is an object with one of these keys: {_KNOWN}")
+        raise InvalidMapping(f"a condition must be an object with one of these keys: {_KNOWN}")
     ((key, inner),) = value.items()
     match key:
         case "equals" | "less" | "in":
             if not isinstance(inner, list) or len(inner) != 2:  # noqa: PLR2004 -- two operands
-                raise InvalidMapping(f"`{key}` takes a list of two values")
+                raise InvalidMapping(f"`{key}` must be a list of two values")
             return Compare(key, mapping_of(inner[0]), mapping_of(inner[1]))
         case "exists":
             return Exists(pointer_of(inner))
@@ -68,13 +72,17 @@ def condition_of(value: Any) -> Condition:
             return Not(condition_of(inner))
         case "all" | "any":
             if not isinstance(inner, list) or not inner:
-                raise InvalidMapping(f"`{key}` takes a list of conditions")
+                raise InvalidMapping(f"`{key}` must be a list of conditions")
             return Combined(key, tuple(map(condition_of, inner)))
-    raise InvalidMapping(f"{str(key)[:80]!r} is not a condition; known are {_KNOWN}")
+    raise InvalidMapping(f"{str(key)[:80]!r} is not a condition: use one of {_KNOWN}")
 
 
 def holds(condition: Condition, scope: Mapping[str, Any]) -> bool:
-    """Evaluate a condition. Raises UnresolvedReference if a value is missing or two values cannot be compared."""
+    """Evaluate a condition.
+
+    Raises:
+        UnresolvedReference: A value is missing, or two values cannot be compared.
+    """
     match condition:
         case Compare(how, left, right):
             return _compare(how, resolve(left, scope), resolve(right, scope))
@@ -124,12 +132,12 @@ def _compare(how: Literal["equals", "less", "in"], left: Any, right: Any) -> boo
             return any(json_equal(left, each) for each in right)
         if isinstance(right, Mapping | str) and isinstance(left, str):
             return left in right
-        raise UnresolvedReference("`in` checks for a value in a list, a key in an object, or a string in a string")
+        raise UnresolvedReference("`in` needs a list, an object with a string as the key, or two strings")
     if _is_number(left) and _is_number(right):
         return bool(left < right)
     if isinstance(left, str) and isinstance(right, str):
         return left < right
-    raise UnresolvedReference("`less` compares two numbers or two strings")
+    raise UnresolvedReference("`less` needs two numbers or two strings")
 
 
 def _is_number(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Keeps the calls of skills whose results made a later step of a pipeline fail, as cases (SKILL-13)."""
+"""Records calls of skills whose results made a later step of a pipeline fail, as test cases (SKILL-13)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from acquired_skills.lifecycle.track_record import TrackRecord
 from acquired_skills.model.skill import Skill
 from engine.contract.turn import Turn
 
-_MOST_ERROR = 200  # characters
+_MOST_ERROR = 200  # maximum number of characters of an error message
 _MOST_VALUES = 1_000  # maximum number of values compared in one result or one input
 
 
@@ -24,9 +24,9 @@ class SkillResult:
 async def keep_causes(
     results: Sequence[SkillResult], inputs: Mapping[str, Any], error: str, track: TrackRecord, turn: Turn
 ) -> None:
-    """Record the calls of the skills whose results, or parts of them, are among the inputs of a failed step.
+    """Record the calls of skills whose results, or parts of them, are among the inputs of a failed step.
 
-    They become test cases for the next version, but do not count as failures: the pipeline may be at fault.
+    They become test cases for the next version, but do not count as failures, because the fault may be in the pipeline.
     """
     given = list(_values(inputs))
     for one in results:

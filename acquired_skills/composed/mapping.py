@@ -1,9 +1,9 @@
-"""Mappings: where the inputs of a step and the output of a pipeline come from. They are data, never code.
+"""Parses and evaluates mappings, which state the inputs of a step and the output of a block. They are data, never code.
 
 A JSON value stands for itself, except for objects with one of these keys:
 
     {"from": "/fetch/items/0/title"}                  a JSON Pointer (RFC 6901), which begins with a name
-    {"from": "/arguments/limit", "default": 10}       with a default for a path that does not exist
+    {"from": "/arguments/limit", "default": 10}       with a default value if the path does not exist
     {"text": ["Dear ", {"from": "/arguments/name"}]}  the parts joined as text; other values as JSON
     {"const": {"from": "is not read here"}}           the value as it is
 
@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 from engine.contract.strict_json import DEEPEST, JsonError, read_json, too_deep
 
-MOST_REFERENCES = 50  # references in one mapping
-MOST_POINTER = 500  # characters of one JSON Pointer
-MOST_BYTES = 1 << 20  # approximate limit of the output of one mapping or one step
+MOST_REFERENCES = 50  # maximum number of references in one mapping
+MOST_POINTER = 500  # maximum number of characters of one JSON Pointer
+MOST_BYTES = 1 << 20  # approximate maximum size of the output of one mapping or one step, in bytes
 
 
 class InvalidMapping(ValueError):
@@ -41,7 +41,7 @@ class Reference:
 
     Attributes:
         path: The name of the value, followed by keys and indices into it.
-        otherwise: The default if the path does not exist; None if a missing path is a failure.
+        otherwise: The default value if the path does not exist; None if a missing path is a failure.
     """
 
     path: tuple[str, ...]
@@ -71,15 +71,23 @@ Mapped: TypeAlias = Constant | Reference | Text | Items | Fields
 
 
 def mapping_of(value: Any) -> Mapped:
-    """Parse a mapping from a JSON value of limited depth. Raises InvalidMapping if it is not a mapping."""
+    """Parse a mapping from a JSON value of limited depth.
+
+    Raises:
+        InvalidMapping: The value is not a mapping.
+    """
     mapped = _mapping(value)
     if sum(1 for _ in references(mapped)) > MOST_REFERENCES:
-        raise InvalidMapping(f"it refers to more than {MOST_REFERENCES} values")
+        raise InvalidMapping(f"it has more than {MOST_REFERENCES} references")
     return mapped
 
 
 def pointer_of(text: Any) -> tuple[str, ...]:
-    """Return the parts of a JSON Pointer. Raises InvalidMapping if it is not a valid pointer."""
+    """Return the parts of a JSON Pointer.
+
+    Raises:
+        InvalidMapping: The text is not a valid pointer.
+    """
     if not isinstance(text, str) or not text.startswith("/") or len(text) > MOST_POINTER:
         raise InvalidMapping(f"{str(text)[:80]!r} is not a JSON Pointer: write it like /arguments/url or /step/items/0")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
@@ -109,14 +117,18 @@ def resolve(mapped: Mapped, scope: Mapping[str, Any]) -> Any:
     """
     value = _resolve(mapped, scope)
     if larger_than(value, MOST_BYTES):
-        raise UnresolvedReference(f"the value of a mapping is larger than {MOST_BYTES >> 10} KiB: pass on less")
+        raise UnresolvedReference(f"the value of a mapping is larger than {MOST_BYTES >> 10} KiB: use a smaller part")
     if too_deep(value):  # nesting could grow from step to step and exceed Python's recursion limit
         raise UnresolvedReference(f"the value of a mapping is nested more than {DEEPEST} levels deep")
     return value
 
 
 def follow(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
-    """Return the value at a path. Raises UnresolvedReference if the path does not exist."""
+    """Return the value at a path.
+
+    Raises:
+        UnresolvedReference: The path does not exist.
+    """
     found: Any = scope
     for number, part in enumerate(path):
         if isinstance(found, Mapping) and part in found:
@@ -133,7 +145,7 @@ def follow(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
 
 
 def larger_than(value: Any, most: int) -> bool:
-    """Return whether a value takes more than about `most` bytes as JSON. The time this takes is bounded by `most`."""
+    """Return whether a value has more than about `most` bytes as JSON. The time this takes is limited by `most`."""
     left, todo = most, [value]
     while todo and left >= 0:
         each = todo.pop()
@@ -150,7 +162,15 @@ def larger_than(value: Any, most: int) -> bool:
 
 
 def read_bounded_json(text: str, most: int, deepest: int) -> Any:
-    """Parse JSON text. Raises InvalidMapping if it is invalid, too large or nested too deeply."""
+    """Parse JSON text.
+
+    Args:
+        most: The maximum size of the text in bytes.
+        deepest: The maximum nesting depth.
+
+    Raises:
+        InvalidMapping: The text is invalid, too large or nested too deeply.
+    """
     if len(text.encode(errors="replace")) > most:
         raise InvalidMapping(f"it is larger than {most >> 10} KiB")
     try:
@@ -175,7 +195,8 @@ def _mapping(value: Any) -> Mapped:
         return Text(tuple(map(_mapping, value["text"])))
     if special := keys & {"from", "const", "text"}:
         raise InvalidMapping(
-            f"an object with {min(special)!r} and other keys is neither mapping nor plain value: put it in a `const`"
+            f"an object with {min(special)!r} and other keys is not a mapping; if it is a plain value, put it in a "
+            "`const`"
         )
     return Fields({key: _mapping(each) for key, each in value.items()})
 
@@ -201,7 +222,7 @@ def _resolve(mapped: Mapped, scope: Mapping[str, Any]) -> Any:
 
 def _text(parts: list[Any]) -> str:
     if larger_than(parts, MOST_BYTES):
-        raise UnresolvedReference(f"a text is longer than {MOST_BYTES >> 10} KiB: pass on less")
+        raise UnresolvedReference(f"a text is longer than {MOST_BYTES >> 10} KiB: join smaller parts")
     return "".join(each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in parts)
 
 

@@ -1,4 +1,4 @@
-"""Mutants of a pipeline: small changes that its cases should notice."""
+"""Makes mutants of a pipeline, which are small changes that its cases should detect."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,7 +11,7 @@ LEFT_OUT = "left_out"
 
 
 def pipeline_mutants(pipeline: ComposedPipeline) -> Iterator[PipelineMutant]:
-    """Yield all mutants, beginning with those that omit a step."""
+    """Yield all mutants of a pipeline, beginning with those that omit a step."""
     steps = list(steps_of(pipeline))
     for step in steps:
         if isinstance(step, CallStep):
@@ -42,7 +42,7 @@ def _of_output(output: Mapped) -> Iterator[PipelineMutant]:
 
 
 def describe_mutant(change: PipelineMutant) -> str:
-    """Describe a mutant for the author of the cases."""
+    """Return a description of a mutant for the author of the cases."""
     whose = f"`{change.step}`" if change.step else "the pipeline's output"
     of = " and ".join(f"`{each}`" for each in change.of)
     return {

@@ -9,7 +9,7 @@ from acquired_skills.composed.types import UNKNOWN, Schema, schema_of
 from engine.contract.spec import ToolSpec
 
 _DEFINITIONS = "#/$defs/"
-_MOST_NODES = 2_000  # nodes of one tool's schema after references are replaced by their definitions
+_MOST_NODES = 2_000  # maximum number of nodes of a tool's schema after references are replaced by their definitions
 
 
 def derived_output(pipeline: ComposedPipeline, arguments: Schema, tools: Mapping[str, ToolSpec]) -> Schema | None:
@@ -49,7 +49,7 @@ def _output_step(
 
 
 def _closed(output: Mapped, scope: Mapping[str, Schema]) -> Schema:
-    """Return the schema of a mapping's value. Every field is required: an unresolved reference ends the run."""
+    """Return the schema of a mapping's value. Every field is required, because an unresolved reference ends the run."""
     if not isinstance(output, Fields):
         return schema_of(output, scope)
     inner = {key: _closed(each, scope) for key, each in output.fields.items()}
@@ -57,7 +57,7 @@ def _closed(output: Mapped, scope: Mapping[str, Schema]) -> Schema:
 
 
 class _TooLarge(Exception):
-    """A reference cannot be replaced (it may be recursive), or the resulting schema would be too large."""
+    """A reference cannot be replaced, for example because it is recursive, or the schema would become too large."""
 
 
 def _without_references(schema: Schema) -> Schema:

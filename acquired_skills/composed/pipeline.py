@@ -10,9 +10,9 @@ A step is a call, a map over a list, or a branch:
                 "then": {"steps": [...], "output": {...}}, "else": {...}}],
      "output": {"from": "/titles"}}                        see `mapping.py` and `conditions.py`
 
-A step sees the arguments and the steps before it, in its own block and the enclosing ones. It never sees steps inside
-another block; only the block's `output` leaves it. A branch whose condition does not hold and that has no `else` gives
-null.
+A step can refer to the arguments and to the earlier steps of its own block and of the enclosing blocks. It cannot refer
+to steps inside another block, only to the `output` of the block. If the condition of a branch does not hold and the
+branch has no `else`, its output is null.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ from acquired_skills.composed.mapping import InvalidMapping, Mapped, mapping_of,
 
 MOST_BYTES = 64 << 10
 DEEPEST_JSON = 32
-MOST_STEPS = 50  # steps in all blocks together
-DEEPEST = 4  # levels of nested blocks
-MOST_ITEMS = 200  # items of one map
+MOST_STEPS = 50  # maximum number of steps in all blocks together
+DEEPEST = 4  # maximum number of levels of nested blocks
+MOST_ITEMS = 200  # maximum number of items of one map
 MOST_AT_ONCE = 8
 ARGUMENTS = "arguments"
 
@@ -58,8 +58,8 @@ class MapStep(_Model):
     """Runs a block for each item of a list. Its output is the list of the blocks' outputs.
 
     Attributes:
-        most_items: The maximum length of the list; a longer one is a failure.
-        at_once: How many blocks run concurrently.
+        most_items: The maximum length of the list. The step fails if the list is longer.
+        at_once: The number of blocks that run concurrently.
     """
 
     name: _Name
@@ -113,7 +113,11 @@ class InvalidPipeline(ValueError):
 
 
 def read_pipeline(text: str) -> ComposedPipeline:
-    """Parse a pipeline from JSON text. Raises InvalidPipeline if it is invalid. `checks.py` checks its references."""
+    """Parse a pipeline from JSON text. `acquired_skills.composed.checks` checks its references.
+
+    Raises:
+        InvalidPipeline: The text is not a valid pipeline.
+    """
     try:
         pipeline = ComposedPipeline.model_validate(read_bounded_json(text, MOST_BYTES, DEEPEST_JSON))
     except InvalidMapping as error:
@@ -122,11 +126,11 @@ def read_pipeline(text: str) -> ComposedPipeline:
         raise InvalidPipeline(validation_messages(error)) from None
     lines = []
     if deepest(pipeline) > DEEPEST:
-        lines.append(f"Blocks are nested more than {DEEPEST} levels deep: make a skill of the inner ones.")
+        lines.append(f"Blocks are nested more than {DEEPEST} levels deep. Make a separate skill of the inner blocks.")
     if (count := sum(1 for _ in steps_of(pipeline))) > MOST_STEPS:
-        lines.append(f"There are {count} steps: keep it to {MOST_STEPS}, or make skills of some.")
+        lines.append(f"There are {count} steps. Use at most {MOST_STEPS}, or make separate skills of some.")
     if not any(isinstance(step, CallStep) for step in steps_of(pipeline)):
-        lines.append("It calls nothing: a pipeline has at least one step with `call`.")
+        lines.append("The pipeline calls nothing. Add at least one step with `call`.")
     if lines:
         raise InvalidPipeline(lines)
     return pipeline
@@ -137,7 +141,7 @@ def validation_messages(error: ValidationError, most: int = 5) -> list[str]:
     lines = []
     for one in error.errors(include_url=False)[:most]:
         where = ".".join(str(part) for part in one["loc"] if part not in ("CallStep", "MapStep", "BranchStep"))
-        lines.append(f"`{where or 'it'}`: {one['msg'].removeprefix('Value error, ')}.")
+        lines.append(f"`{where or 'the whole text'}`: {one['msg'].removeprefix('Value error, ')}.")
     return lines
 
 
@@ -165,17 +169,17 @@ def calls_of(block: Block) -> tuple[str, ...]:
 
 
 def deepest(block: Block) -> int:
-    """Return the number of levels at which blocks are nested in a block."""
+    """Return the number of levels of nested blocks in a block."""
     return 1 + max((deepest(inner) for step in block.steps for inner in blocks_of(step)), default=0)
 
 
 def mapped(value: Any) -> Mapped:
-    """Return the value of a mapping field with its type after validation."""
+    """Return the value of a mapping field, typed as it is after validation."""
     found: Mapped = value
     return found
 
 
 def conditioned(value: Any) -> Condition:
-    """Return the value of a condition field with its type after validation."""
+    """Return the value of a condition field, typed as it is after validation."""
     found: Condition = value
     return found

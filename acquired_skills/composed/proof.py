@@ -1,8 +1,8 @@
-"""Proves a pipeline by its cases: they must fail if no step returns anything, pass on the pipeline, and detect small
-changes to it.
+"""Proves a pipeline by its cases.
 
-A proof has no effects outside. A call returns the output that the case gives for it; only skills without network
-destinations are really run, each in a fresh box without a workspace.
+The cases must fail if the steps return nothing, pass on the pipeline, and detect small changes to it. A proof has no
+side effects. A call returns the output that the case states for it. Only skills without network destinations are really
+run, each in a fresh box without a workspace.
 """
 
 import asyncio
@@ -28,9 +28,10 @@ PROOF_S = 90.0
 
 
 class RunsSkill(Protocol):
-    """Runs a skill in a box and returns its value.
+    """Runs a skill in a box and returns its value in a tuple.
 
-    Returns None for any tool that is not a skill without network destinations; then the case must give its output.
+    The result is None for any tool that is not a skill without network destinations. The case must then state its
+    output.
     """
 
     async def __call__(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None: ...
@@ -42,8 +43,8 @@ class Proof:
 
     Attributes:
         problems: The reasons against admission.
-        tried, killed: How many mutants were tried, and how many of them the cases noticed.
-        survived: Descriptions of mutants that no case noticed.
+        tried, killed: The number of mutants that were tried, and the number of those that the cases detected.
+        survived: Descriptions of the mutants that no case detected.
     """
 
     problems: list[ProposalProblem] = field(default_factory=list)
@@ -58,7 +59,7 @@ async def prove(
     """Prove a pipeline by its cases.
 
     Args:
-        earlier: Cases of the previous version, which must pass too.
+        earlier: Cases of the previous version, which must pass, too.
         threshold: The share of mutants that must be killed. All mutants that omit a step must be killed.
     """
     proof = Proof()
@@ -72,7 +73,7 @@ async def prove(
             if not proof.problems:
                 await _changes(pipeline, cases, runs, proof, threshold)
     except TimeoutError:
-        proof.problems.append(ProposalProblem("limits", f"The cases take more than {PROOF_S:g} s: make them smaller."))
+        proof.problems.append(ProposalProblem("limits", f"The cases take more than {PROOF_S:g} s. Make them smaller."))
     return proof
 
 
@@ -82,8 +83,8 @@ async def _red(pipeline: ComposedPipeline, cases: Sequence[Case], proof: Proof) 
             proof.problems.append(
                 ProposalProblem(
                     "red",
-                    f"Case {number} proves nothing: it also passes when every step gives null or "
-                    "nonsense. Expect a value that comes from a step, or give a step's inputs in `asked`.",
+                    f"Case {number} proves nothing: it also passes when every step returns null or "
+                    "nonsense. Expect a value that comes from a step, or state a step's inputs in `asked`.",
                 )
             )
 
@@ -91,14 +92,14 @@ async def _red(pipeline: ComposedPipeline, cases: Sequence[Case], proof: Proof) 
 async def _green(
     pipeline: ComposedPipeline, cases: Sequence[Case], earlier: Sequence[Case], runs: RunsSkill, proof: Proof
 ) -> None:
-    for _ in range(2):  # twice, because a skill's value must not depend on chance
+    for _ in range(2):  # two runs show whether a skill's value depends on chance
         if proof.problems:
             return
         for number, case in enumerate([*cases, *earlier], 1):
             if wrong := await _wrong(pipeline, case, _Answers(case, runs)):
                 own = number <= len(cases)
-                whose = f"Case {number}" if own else f"Case {number - len(cases)} of the version before"
-                hint = "" if own else " Say `breaking=true` if the change of behaviour is intended."
+                whose = f"Case {number}" if own else f"Case {number - len(cases)} of the earlier version"
+                hint = "" if own else " Send `breaking=true` if the change of behaviour is intended."
                 proof.problems.append(ProposalProblem("green", f"{whose}: {wrong}{hint}"))
 
 
@@ -124,8 +125,8 @@ async def _changes(
         proof.problems.append(
             ProposalProblem(
                 "mutants",
-                f"Every step must matter to a case, but no case fails when {lines}. Remove the step, or "
-                "expect its result, or give its inputs in `asked`.",
+                f"Every step must matter to a case, but no case fails when {lines}. Remove the step, "
+                "expect its result, or state its inputs in `asked`.",
             )
         )
     elif proof.killed < threshold * proof.tried:  # at this point, every step is known to matter
@@ -133,7 +134,7 @@ async def _changes(
         proof.problems.append(
             ProposalProblem(
                 "mutants",
-                f"The cases notice {proof.killed} of {proof.tried} small changes of the pipeline, and "
+                f"The cases detect {proof.killed} of {proof.tried} small changes to the pipeline, but "
                 f"{threshold:.0%} is required. No case fails when\n{lines}\nAdd cases that show the difference.",
             )
         )
@@ -147,7 +148,7 @@ async def _noticed(pipeline: ComposedPipeline, cases: Sequence[Case], runs: Runs
 
 
 class _Perform(Protocol):
-    """Supplies the outputs of a run's calls, and records the inputs of the calls."""
+    """Supplies the outputs of the calls of a run, and records their inputs."""
 
     asked: dict[str, list[Mapping[str, Any]]]
 
@@ -181,7 +182,7 @@ class _Answers:
                 return self._case.steps[name]
         found = await self._runs(step.call, inputs)
         if found is None:
-            text = f"`{step.call}` is not run to prove a pipeline: give its output in the case's `steps`, by step name"
+            text = f"`{step.call}` is not run in a proof: state its output in `steps` of the case, by step name"
             raise StepFailed(place, text, tool=step.call)
         return found[0]
 
@@ -207,18 +208,18 @@ class _Remembered:
 
 
 async def _wrong(pipeline: ComposedPipeline, case: Case, perform: _Perform, change: PipelineMutant = UNCHANGED) -> str:
-    """Run a case. Return how the result differs from what the case expects, or "" if they agree."""
+    """Run a case. Return how the result differs from the expected one, or "" if they agree."""
     try:
         output = await PipelineRun(perform, change).run(pipeline, case.arguments)
     except StepFailed as error:
         return f"step `{error.place}` fails: {str(error)[:MOST_TEXT]}."
     if case.expects and not json_equal(output, case.expect):
-        return f"it gives {str(output)[:MOST_TEXT]!r}, where {str(case.expect)[:MOST_TEXT]!r} is expected."
+        return f"it returns {str(output)[:MOST_TEXT]!r}, but {str(case.expect)[:MOST_TEXT]!r} is expected."
     for name, inputs in case.asked.items():
         made = perform.asked.get(name, [])
         if not any(json_equal(inputs, each) for each in made):
             what = str(made[0])[:MOST_TEXT] if made else "nothing"
-            return f"`{name}` is called with {what}, where {str(inputs)[:MOST_TEXT]} is expected."
+            return f"`{name}` is called with {what}, but {str(inputs)[:MOST_TEXT]} is expected."
     return ""
 
 
@@ -227,4 +228,4 @@ def _unknown_steps(pipeline: ComposedPipeline, cases: Sequence[Case]) -> list[Pr
     unknown = sorted({key for case in cases for key in (*case.steps, *case.asked) if key.split(".")[-1] not in names})
     if not unknown:
         return []
-    return [ProposalProblem("cases", f"No call step is named {', '.join(unknown[:5])}; there are {sorted(names)}.")]
+    return [ProposalProblem("cases", f"No call step is named {', '.join(unknown[:5])}. Use one of {sorted(names)}.")]

@@ -1,5 +1,6 @@
-"""`PipelineRun`: runs a pipeline step by step. The caller supplies the function that performs the calls, either through
-the engine's dispatch or from a case.
+"""`PipelineRun`: runs a pipeline step by step.
+
+The caller supplies the function that performs the calls, either through the engine's dispatch or from a case.
 """
 
 import asyncio
@@ -21,9 +22,9 @@ from acquired_skills.composed.pipeline import (
 )
 from engine.contract.failure import FailureClass
 
-MOST_CALLS = 500  # calls in one run
-MOST_BLOCKS = 5_000  # blocks in one run, whether or not they call anything
-MOST_BYTES = 8 << 20  # bytes of a map's output
+MOST_CALLS = 500  # maximum number of calls in one run
+MOST_BLOCKS = 5_000  # maximum number of blocks in one run, including those without calls
+MOST_BYTES = 8 << 20  # maximum size of a map's output in bytes
 
 # Performs a call: takes the place (`titles.3.fetch`), the step and its inputs, and returns the output. Raises
 # StepFailed.
@@ -37,8 +38,8 @@ class StepFailed(Exception):
         place: The place of the step.
         tool: The tool that the step called; "" if a mapping or a condition failed.
         ran: Whether the call may have run, and so may have had an effect.
-        elsewhere: Whether the fault is outside the pipeline: a policy, a limit or a person refused the call, or the
-            step's tool failed. A failed call counts against the tool itself.
+        elsewhere: Whether the fault is outside the pipeline, because a policy, a limit or a person refused the call, or
+            because the tool of the step failed. A failed call counts against the tool itself.
     """
 
     def __init__(
@@ -63,14 +64,17 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PipelineMutant:
-    """A small change of a pipeline that its cases should notice (`mutants.py`).
+    """A small change to a pipeline that its cases should detect (`acquired_skills.composed.mutants`).
 
-    `step` is the name of the changed step, or "" if the output is changed. The values of `how`:
+    `step` is the name of the changed step, or "" if the output is changed. `how` has one of these values:
 
-    left_out: a call is not made, and gives null. blind: the pipeline is unchanged, but calls return nonsense. With
-    these two, a reference that does not resolve gives null instead of failing, so that only the output counts. negated:
-    the condition of a branch is negated. first_only: a map processes only its first item. swapped: two inputs of a
-    call, or two parts of an output, are exchanged. emptied: an input is null.
+    - left_out: a call is not made and returns null.
+    - blind: the pipeline is unchanged, but calls return nonsense. Here, and with left_out, a reference that does not
+      resolve is null instead of a failure, so that only the output counts.
+    - negated: the condition of a branch is negated.
+    - first_only: a map processes only its first item.
+    - swapped: two inputs of a call, or two parts of an output, are exchanged.
+    - emptied: an input is null.
     """
 
     how: str
@@ -87,8 +91,8 @@ UNCHANGED = PipelineMutant("none", "")
 class PipelineRun:
     """One run of a pipeline.
 
-    Steps run in order. A map runs `at_once` items concurrently. After the first failure it starts no further item and
-    waits for the running ones. They are not cancelled, because it would then be unknown what they had done.
+    Steps run in order. A map runs `at_once` items concurrently. After the first failure, it starts no further items and
+    waits for the running ones. They are not cancelled, because their effects would then be unknown.
     """
 
     def __init__(self, perform: Perform, change: PipelineMutant = UNCHANGED) -> None:
@@ -99,7 +103,11 @@ class PipelineRun:
         self._blocks = 0
 
     async def run(self, pipeline: ComposedPipeline, arguments: Mapping[str, Any]) -> Any:
-        """Return the output. Raises StepFailed."""
+        """Run a pipeline and return its output.
+
+        Raises:
+            StepFailed: A step failed.
+        """
         return await self._block(pipeline, {ARGUMENTS: dict(arguments)}, "")
 
     async def _block(self, block: Block, visible: Mapping[str, Any], at: str) -> Any:
@@ -135,7 +143,7 @@ class PipelineRun:
             return None
         self._calls += 1
         if self._calls > MOST_CALLS:
-            raise StepFailed(place, f"this would be call {self._calls} of the run, and the limit is {MOST_CALLS}")
+            raise StepFailed(place, f"the run would make more than {MOST_CALLS} calls, which is the limit")
         inputs = {name: self._value(mapped(value), scope, place) for name, value in step.inputs.items()}
         if self._change.hits("swapped", step.name):
             one, other = self._change.of
@@ -173,9 +181,9 @@ class PipelineRun:
         if not isinstance(items, list):
             if self._lenient:
                 return []
-            raise StepFailed(place, "what it maps over is not a list")
+            raise StepFailed(place, "the value of its `map` is not a list")
         if len(items) > step.most_items:
-            raise StepFailed(place, f"the list has {len(items)} items, and `most_items` is {step.most_items}")
+            raise StepFailed(place, f"the list has {len(items)} items, but `most_items` is {step.most_items}")
         return items[:1] if self._change.hits("first_only", step.name) else items
 
     def _value(self, value: Mapped, scope: Mapping[str, Any], place: str) -> Any:

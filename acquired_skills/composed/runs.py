@@ -1,7 +1,7 @@
-"""`KeptRuns`: keeps the outputs of a composed call's steps while it runs, so that it can resume after a failure.
+"""`KeptRuns`: stores the outputs of the steps of a composed skill's call, so that it can resume after a failure.
 
-The outputs are kept in the records for a day, and only the user who made the call can use them. They are deleted when a
-call succeeds.
+The outputs are stored in the records for a day, and only the user who made the call can use them. They are deleted when
+the call succeeds.
 """
 
 import json
@@ -31,8 +31,8 @@ from engine.stores.engine_lock import EngineLock
 from engine.stores.records import Records
 
 KEPT_H = 24
-MOST_RUNS = 50  # runs kept per user; older ones are deleted
-MOST_BYTES = 4 << 20  # total size of one run's outputs as JSON; further outputs are not kept
+MOST_RUNS = 50  # maximum number of runs of one user; older ones are deleted
+MOST_BYTES = 4 << 20  # maximum total size of one run's outputs as JSON, in bytes; further outputs are not stored
 
 _SCHEMA = MetaData()
 _RUNS = Table(
@@ -79,8 +79,8 @@ class OpenRun:
     """A run in progress.
 
     Attributes:
-        finished: Outputs of finished steps, by place.
-        unsure: Places where the call may have been made, but its output is unknown.
+        finished: The outputs of finished steps, by place.
+        unsure: The places of steps that may have been called, but whose output is unknown.
     """
 
     id: str
@@ -89,10 +89,14 @@ class OpenRun:
 
 
 class KeptRuns:
-    """Keeps the runs of one home, which its processes share. Every method blocks."""
+    """Stores the runs of one home, which its processes share. Every method blocks."""
 
     def __init__(self, records: Records, lock: EngineLock, clock: Clock, new_id: Callable[[], str]) -> None:
-        """Create missing tables. `lock` is the lock of this engine, which `close` closes."""
+        """Create missing tables.
+
+        Args:
+            lock: The lock of this engine, which `close` closes.
+        """
         self._records = records
         self._lock = lock
         self._clock = clock
@@ -110,20 +114,24 @@ class KeptRuns:
         return run
 
     def resume(self, run: str | None, call: ComposedCall) -> OpenRun:
-        """Resume the run with this id or, without an id, the latest run of this call. Raises RunMissing."""
+        """Resume the run with this id or, without an id, the latest run of this call.
+
+        Raises:
+            RunMissing: There is no such run, or it cannot be resumed.
+        """
         named = _RUNS.c.call == call.digest if run is None else _RUNS.c.id == run
         latest = select(_RUNS).where(named, _RUNS.c.user == digest(call.user)).order_by(_RUNS.c.since.desc()).limit(1)
         with self._records.begin() as connection:
             self._forget_old(connection, digest(call.user))
             found = connection.execute(latest).one_or_none()
             if found is None:
-                raise RunMissing(f"you have no run {(run or 'of this call')[:40]!r} (runs are kept for {KEPT_H} h)")
+                raise RunMissing(f"you have no run {(run or 'of this call')[:40]!r} (runs are stored for {KEPT_H} h)")
             if found.call != call.digest:
                 raise RunMissing(
-                    "it has other arguments or is of another version: give the same arguments, or start again"
+                    "it has other arguments or is a run of another version: use the same arguments, or start again"
                 )
             if found.running and self._lock.is_running(found.engine):
-                raise RunMissing("it is running")
+                raise RunMissing("it is still running")
             connection.execute(update(_RUNS).where(_RUNS.c.id == found.id).values(running=True, engine=self._lock.id))
             steps = connection.execute(select(_STEPS).where(_STEPS.c.run == found.id)).all()
         finished = {step.place: json.loads(step.output) for step in steps if step.done and step.output is not None}
@@ -177,7 +185,7 @@ class KeptRuns:
 
 
 def _put(connection: Connection, run: str, place: str, *, done: bool, output: str | None) -> None:
-    # The records' write lock is held, so no other writer runs between the two statements.
+    # The write lock of the records is held, so no other process writes between the two statements.
     of = (_STEPS.c.run == run) & (_STEPS.c.place == place)
     if not connection.execute(update(_STEPS).where(of).values(done=done, output=output)).rowcount:
         connection.execute(insert(_STEPS).values(run=run, place=place, done=done, output=output))

@@ -1,4 +1,4 @@
-"""`Steps`: makes the calls of one run of a composed skill through the engine's dispatch, and records each."""
+"""`Steps`: makes the calls of one run of a composed skill through the engine's dispatch, and records their outputs."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.access import DENIED, DISCOVERY_TOOLS, denial, why_not
 from engine.recovery.advise import without_fatal_advice
 
-# Ways in which a box ends by itself, so that the skill has certainly failed and is no longer running.
+# The ends of a box after which the skill has certainly failed and is no longer running.
 _ENDED = frozenset({"error", "timeout", "cpu", "memory", "output", "disk", "processes", "files", "file_size", "policy"})
 
 
 @dataclass(slots=True)
 class Steps:
-    """Makes the calls of one run and keeps their results.
+    """Makes the calls of one run and stores their outputs.
 
     Attributes:
         repeat: Whether to repeat steps that may already have run.
         side_effects: The side effects of all steps so far.
-        called: How many steps were called.
-        results: The results of skills that were called.
+        called: The number of steps that were called.
+        results: The results of the skills that were called.
     """
 
     ctx: CallContext
@@ -46,10 +46,14 @@ class Steps:
     results: list[SkillResult] = field(default_factory=list)
 
     async def __call__(self, place: str, step: CallStep, inputs: Mapping[str, Any], /) -> Any:
-        """Return the output of a step, from this run or an earlier one. Raises StepFailed."""
+        """Call a step and return its output. A step that finished before the run was resumed is not called again.
+
+        Raises:
+            StepFailed: The step failed, or may not be called.
+        """
         tool = await self.calls.find(step.call, self.ctx.turn)
         if tool is None:
-            raise StepFailed(place, f"there is no tool called `{step.call}` any more", tool=step.call)
+            raise StepFailed(place, f"the tool `{step.call}` no longer exists", tool=step.call)
         spec = tool.spec
         if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:  # another tool may have this name now
             raise StepFailed(place, f"`{spec.name}` cannot be a step", tool=step.call, elsewhere=True)
@@ -61,8 +65,8 @@ class Steps:
         if place in self.run.unsure and not spec.replay_safe and not self.repeat:
             raise StepFailed(
                 place,
-                "it was called before, and it is unknown whether that succeeded and what it returned. It was not "
-                "called again. Check whether it did; to call it again, add `repeat: true` to `resume`",
+                "it was called before, but it is unknown whether that call succeeded. It was not called again. Check "
+                "whether the call had its effect. To call it again, add `repeat: true` to `resume`",
                 tool=step.call,
                 reason="may_have_happened",
                 ran=True,
@@ -90,7 +94,7 @@ class Steps:
             failure_class=failure.failure_class,
             reason=failure.reason,
             ran=failure.may_have_started,
-            elsewhere=failure.reason != "invalid_arguments",  # the pipeline's mapping made the arguments
+            elsewhere=failure.reason != "invalid_arguments",  # the arguments come from a mapping of the pipeline
         )
 
     async def _keep_causes(self, failure: Failure, inputs: Mapping[str, Any], error: str) -> None:

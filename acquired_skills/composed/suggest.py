@@ -1,9 +1,9 @@
 """Suggests pipelines from sequences of calls that recur in the call log. Nothing is composed automatically.
 
-The log contains the arguments of calls but not their outputs, so the source of each input is guessed. A value that is
-always the same becomes a constant. A value that always equals an input of an earlier step is mapped from the same
-argument. A value named in an earlier step's side effects ("created:report.csv") comes from that step, with the path
-left to fill in. Anything else becomes an argument.
+The log contains the arguments of calls but not their outputs, so the source of each input is guessed. An input that is
+always the same becomes a constant. An input that always equals an input of an earlier step is mapped from the same
+argument. An input that is named in an earlier step's side effects ("created:report.csv") comes from that step, and the
+path in its output has to be filled in. Any other input becomes an argument.
 """
 
 import json
@@ -19,7 +19,7 @@ from engine.policy.access import DISCOVERY_TOOLS
 
 SESSION_GAP = timedelta(minutes=10)  # a longer pause between two calls begins another session
 LONGEST = 5
-MOST_CALLS = 5_000  # only the latest calls of the log are read
+MOST_CALLS = 5_000  # number of latest calls of the log that are read
 MOST_SUGGESTED = 10
 TO_FILL_IN = "/FILL_IN"
 
@@ -30,9 +30,9 @@ class Suggestion:
 
     Attributes:
         tools: Names of the tools, in order.
-        times: How often the sequence occurred, without overlaps.
-        pipeline: The argument for compose_skill.
-        notes: Sentences that say what was guessed.
+        times: The number of occurrences of the sequence, without overlaps.
+        pipeline: The pipeline as an argument of compose_skill.
+        notes: Sentences about what was guessed.
     """
 
     tools: tuple[str, ...]
@@ -58,19 +58,18 @@ class _Found:
     """A sequence of calls and its occurrences in the log."""
 
     times: list[Sequence[_MadeCall]] = field(default_factory=list)
-    ends_at: tuple[int, int] = (-1, -1)  # session, and the position in it after the last counted occurrence
+    ends_at: tuple[int, int] = (-1, -1)  # the session and the position after the last counted occurrence
 
 
 def suggest_pipelines(
     rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec], least: int = 3
 ) -> list[Suggestion]:
-    """Return pipelines for recurring sequences. Those that would save the most calls come first.
+    """Return pipelines for recurring sequences of calls. Those that would save the most calls come first.
 
     Args:
         rows: Rows of the call log, newest first.
-        tools: Existing tools by name. A sequence is ignored if it contains any other tool, or one that cannot be a
-            step.
-        least: How often a sequence must occur.
+        tools: Existing tools by name. A sequence is ignored if it contains another tool, or one that cannot be a step.
+        least: The minimum number of occurrences of a sequence.
     """
     found: dict[tuple[str, ...], _Found] = {}
     for number, session in enumerate(_sessions(rows, tools)):
@@ -90,7 +89,7 @@ def suggest_pipelines(
 
 
 def _sessions(rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec]) -> list[list[_MadeCall]]:
-    """Return the calls of each user and agent in order, split at pauses and at calls that cannot be steps."""
+    """Return the sessions of each user and agent, split at pauses and at calls that cannot be steps."""
     sessions: list[list[_MadeCall]] = []
     last: dict[tuple[str, str], tuple[datetime, list[_MadeCall]]] = {}
     for row in sorted(rows, key=lambda row: (row["ts"], row["id"])):
@@ -134,19 +133,22 @@ def _suggestion(names: tuple[str, ...], times: Sequence[Sequence[_MadeCall]]) ->
                 inputs[name] = values[0] if not isinstance(values[0], dict) else {"const": values[0]}
             elif source is not None:
                 inputs[name] = {"from": f"/{steps[source]['name']}{TO_FILL_IN}"}
-                notes.append(f"`{name}` of step {index + 1} was always made by step {source + 1}: fill in its path.")
+                notes.append(
+                    f"`{name}` of step {index + 1} was always created by step {source + 1}. Fill in its path in the "
+                    "output of that step."
+                )
             else:
                 inputs[name] = {"from": f"/arguments/{_argument(name, index, values, times, taken)}"}
         steps.append({"name": f"{_step_name(tool)}_{index + 1}", "call": tool, "inputs": inputs})
     if any(len(_arguments(step)) for step in steps[1:]):
-        notes.append("The log has no outputs: an argument may be an earlier step's output instead.")
+        notes.append("The log has no outputs, so some arguments may really be outputs of earlier steps.")
     return Suggestion(names, len(times), {"steps": steps, "output": {"from": f"/{steps[-1]['name']}"}}, tuple(notes))
 
 
 def _argument(
     name: str, index: int, values: list[Any], times: Sequence[Sequence[_MadeCall]], taken: dict[str, tuple[int, str]]
 ) -> str:
-    """Return the argument that an input is mapped from: a new one, or an earlier one whose value is always the same."""
+    """Return the argument for an input: an earlier one if its value was always the same, otherwise a new one."""
     for argument, (step, of) in taken.items():
         if [_key(one[step].arguments[of]) for one in times] == [_key(each) for each in values]:
             return argument
@@ -156,7 +158,7 @@ def _argument(
 
 
 def _step_that_changed(times: Sequence[Sequence[_MadeCall]], index: int, values: list[Any]) -> int | None:
-    """Return the nearest earlier step whose side effects always name this input's value."""
+    """Return the latest earlier step whose side effects always name the value of this input; None if there is none."""
     for source in range(index - 1, -1, -1):
         pairs = zip(times, values, strict=True)
         if all(isinstance(v, str) and len(v) > 1 and any(v in e for e in one[source].side_effects) for one, v in pairs):

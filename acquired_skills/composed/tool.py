@@ -1,6 +1,6 @@
 """`ComposedTool`: a composed skill as one tool. Each step is a separate call through the engine's dispatch.
 
-Its arguments are the pipeline's and `resume`, which resumes a failed run without repeating finished steps.
+Its arguments are those of the pipeline, and `resume`, which resumes a failed run without repeating finished steps.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from engine.dispatch.render import render
 GRACE_S = 2.0
 _RESUME_SCHEMA = {
     "type": "object",
-    "description": "Only to resume a failed call: the run it named, else the latest with the same arguments. "
-    "Keep all other arguments. repeat: also repeat steps that may have happened already.",
+    "description": "Only to resume a failed call. run: the id in its error; by default the latest run with the same "
+    "arguments. Keep all other arguments. repeat: also repeat steps that may already have run.",
     "properties": {"run": {"type": "string", "maxLength": 40}, "repeat": {"type": "boolean", "default": False}},
     "additionalProperties": False,
 }
@@ -43,11 +43,15 @@ class ComposedTool:
     spec: ToolSpec
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Return the pipeline's output. Raises ToolFailure, which names the step and says how to resume."""
+        """Run the pipeline and return its output.
+
+        Raises:
+            ToolFailure: A step failed. The message names the step and says how to resume.
+        """
         if not self.skill.state.listed:
             raise refusal(
-                f"The skill `{self.skill.name}` is {self.skill.state}; nothing was run. Enable it with manage_skills, "
-                "or compose a repaired version.",
+                f"The skill `{self.skill.name}` is {self.skill.state}, so nothing was run. Enable it with "
+                "manage_skills, or compose a repaired version with compose_skill.",
                 "skill_not_listed",
             )
         own = {name: value for name, value in arguments.items() if name != RESUME}
@@ -63,13 +67,13 @@ class ComposedTool:
             await asyncio.to_thread(runs.stop, run)
             raise await self._failed(ctx, began, own, steps, error) from error
         except BaseException:
-            # Shielded: a cancelled call must not leave a run that is marked as running.
+            # Shielded, because a cancelled call must not leave a run that is marked as running.
             await asyncio.shield(asyncio.to_thread(runs.stop, run))
             raise
         await asyncio.to_thread(runs.forget, run)
         self._log(ctx, began, None)
         self.library.track.keep_request(self.skill, ctx.turn)
-        if not self.library.track.settled(self.skill):
+        if not self.library.track.keeps_state(self.skill):
             await self.library.judge(self.skill)
         return Produced(output, render(output)[1], tuple(dict.fromkeys(steps.side_effects)))
 
@@ -77,7 +81,10 @@ class ComposedTool:
         try:
             return read_pipeline((await self.library.code(self.skill)).decode())
         except (SkillDamaged, InvalidPipeline, UnicodeDecodeError) as damage:
-            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, compose_skill makes it again."
+            text = (
+                f"{damage} The skill was not run. Set its folder aside with `knackbox skills verify`, then compose it "
+                "again with compose_skill."
+            )
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
 
     async def _open(self, runs: KeptRuns, resume: Mapping[str, Any] | None, call: ComposedCall) -> OpenRun:
@@ -96,17 +103,17 @@ class ComposedTool:
     async def _failed(
         self, ctx: CallContext, began: float, arguments: Mapping[str, Any], steps: Steps, error: StepFailed
     ) -> ToolFailure:
-        """Return the failure of the whole call. It counts against the skill only if its own mapping is at fault."""
+        """Return the failure of the whole call. It counts against the skill only if the fault is in its pipeline."""
         self._log(ctx, began, FailureClass.RETRYABLE if error.elsewhere else error.failure_class)
         quarantined = ""
         if not error.elsewhere:
             await self.library.track.keep_failed(self.skill, arguments, str(error), ctx.turn)
             if await self.library.judge(self.skill) is SkillState.QUARANTINED:
-                quarantined = "\nIt failed so often that it is quarantined: compose a repaired version."
+                quarantined = "\nThe skill failed so often that it is quarantined. Compose a repaired version."
         what = f"call of `{error.tool}`, " if error.tool else ""
         done = len(steps.run.finished) + steps.called > 0
         how_to_resume = (
-            f"\nThe outputs of the steps before are kept for {KEPT_H} h. To resume, call `{self.skill.name}` with "
+            f"\nThe outputs of the earlier steps are stored for {KEPT_H} h. To resume, call `{self.skill.name}` with "
             f'the same arguments and `{RESUME}`: {{"run": "{steps.run.id}"}}.'
         )
         # A retry by the engine would start again at the first step, so the failure is not reported as retryable.

@@ -1,4 +1,4 @@
-"""Infers from JSON Schemas what a pipeline needs to know about a value: its types, and the schema at a path inside it.
+"""Infers the types of a pipeline's values from JSON Schemas.
 
 An unknown schema is `{}`. A mismatch is reported only if no value could ever fit.
 """
@@ -25,7 +25,7 @@ _PYTHON: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 def schema_at(schema: Schema, path: tuple[str, ...]) -> Schema | None:
-    """Return the schema at a path; None if the path cannot exist."""
+    """Return the schema at a path in another schema; None if the path cannot exist."""
     for part in path:
         known = kinds(schema)
         if known is not None and not known & {"object", "array"}:
@@ -102,7 +102,7 @@ def why_not_fit(mapped: Mapped, scope: Mapping[str, Schema], target: Schema, who
         taken |= {"integer"}
     if "number" in given:  # a number may be an integer
         given |= {"integer"}
-    return "" if given & taken else f"gives {' or '.join(sorted(given))}, where {' or '.join(sorted(taken))} is taken"
+    return "" if given & taken else f"is {' or '.join(sorted(given))}, but {' or '.join(sorted(taken))} is expected"
 
 
 def _invalid(value: Any, target: Schema, whole: Schema) -> str:
@@ -116,4 +116,4 @@ def _invalid(value: Any, target: Schema, whole: Schema) -> str:
 
 
 def _no_fetch(uri: str) -> Any:
-    raise ValueError(f"{uri} is not fetched")
+    raise ValueError(f"{uri} is not fetched: references to other documents are not supported")

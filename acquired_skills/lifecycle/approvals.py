@@ -1,7 +1,7 @@
 """Asks a person to approve the packages and destinations that a proposal declares.
 
-What the configuration allows is not asked about. An approval never extends the configuration: destinations outside
-`[egress]` `allow` are refused without asking.
+Nobody is asked about packages and destinations that the configuration allows. An approval never extends the
+configuration: destinations outside `[egress]` `allow` are refused without asking.
 """
 
 import json
@@ -21,9 +21,9 @@ from engine.policy.approval import ApprovalGuard
 from sandbox.contract import Destination
 
 ANY = "*"
-MOST_ASKED = 1_500  # maximum characters of the declarations when shown; every way to ask shows at least 2,000
+MOST_ASKED = 1_500  # maximum number of characters of the declarations; every form of approval shows at least 2,000
 
-# Asks a person to approve these arguments and returns who agreed. Raises ToolFailure if nobody agreed.
+# Asks a person to approve these arguments and returns that person's name. Raises ToolFailure if nobody agreed.
 Ask = Callable[[dict[str, Any]], Awaitable[str]]
 
 QUESTION = ToolSpec(
@@ -41,7 +41,7 @@ class ApprovalPolicy:
 
     Attributes:
         packages: Names of the packages that skills may declare without approval; `ANY` for all.
-        always: Whether to ask even about what is allowed.
+        always: Whether to ask even about packages and destinations that are allowed.
     """
 
     packages: frozenset[str] = frozenset({ANY})
@@ -58,10 +58,10 @@ class ApprovalPolicy:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationRules:
-    """What programs may declare.
+    """The rules for the packages and destinations that programs declare.
 
     Attributes:
-        destinations: The destinations that they may connect to.
+        destinations: The destinations that programs may connect to.
         policy: Decides which declarations need an approval.
     """
 
@@ -81,7 +81,7 @@ def approver(approval: ApprovalGuard | None, call_id: str, user: str) -> Ask | N
 
 
 async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | None) -> ParsedProposal:
-    """Return the proposal with a record of who approved what it declares.
+    """Return the proposal with a record of the approval of its declarations.
 
     Raises:
         SkillRefused: Nobody can be asked, or the declarations are too long to be shown.
@@ -93,10 +93,11 @@ async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | Non
     proposal = parsed.proposal
     size = len(json.dumps({"packages": packages, "connects_to": destinations}, indent=2))
     if size > MOST_ASKED:  # the rest would not be shown, and an approval covers only what was shown
-        text = f"It declares {size:,} characters of packages and destinations: keep it to {MOST_ASKED:,}, so that "
-        raise SkillRefused(
-            proposal.name, [ProposalProblem("dependencies", f"{text}the person who is asked can read it.")]
+        text = (
+            f"The code declares {size:,} characters of packages and destinations: use at most {MOST_ASKED:,}, so that "
+            "the person who is asked for approval can read them."
         )
+        raise SkillRefused(proposal.name, [ProposalProblem("dependencies", text)])
     what = "; ".join(
         f"{kind} {', '.join(found)}"
         for kind, found in (("packages:", packages), ("connects to:", destinations))
@@ -106,10 +107,11 @@ async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | Non
         part: Part = "dependencies" if packages else "destinations"
         names = ", ".join(f'"{Requirement(each).name}"' for each in packages)
         remedy = f"`packages = [{names}]`" if packages and not policy.always else "`ask_always = false`"
-        text = f"It needs a person's approval ({what}), and nobody can be asked here. The operator can allow it: "
-        raise SkillRefused(
-            proposal.name, [ProposalProblem(part, f"{text}set {remedy} under `[skills]` in config.toml.")]
+        text = (
+            f"The code needs a person's approval ({what}), and nobody can be asked here. Write it without these, or "
+            f"ask the operator to set {remedy} under `[skills]` in config.toml."
         )
+        raise SkillRefused(proposal.name, [ProposalProblem(part, text)])
     shown = {"name": proposal.name, "packages": packages, "connects_to": destinations}
     details = {"description": proposal.description, "code": proposal.code, "tests": proposal.tests}
     who = await ask({**shown, **details})

@@ -1,6 +1,6 @@
-"""Asks a person for the results that a refusal wants to know, and proposes again with the answers (GATE-7).
+"""Asks a person the questions of a refusal, and sends the proposal again with the answers (GATE-7).
 
-The person sees the calls, never what the code returned. Without answers the refusal stays as it is.
+The person sees the calls, but never the results of the code. Without answers, the refusal stands.
 """
 
 import json
@@ -17,13 +17,13 @@ from acquired_skills.model.written_answers import HOW, read_answer
 from engine.contract.context import Clock, no_progress
 from engine.policy.forms import Form, FormField, PersonForms
 
-MOST_FORMS = 3  # for one proposal
-ANSWERED_WITHIN_S = 300.0  # for all its forms together, as for an approval
+MOST_FORMS = 3  # maximum number of forms for one proposal
+ANSWERED_WITHIN_S = 300.0  # time limit in seconds for all forms of one proposal, the same as for an approval
 
 
 @dataclass(frozen=True, slots=True)
 class AskingLibrary:
-    """Creates skills, and asks a person where the tests prove too little.
+    """Creates skills, and asks a person if their tests prove too little.
 
     Attributes:
         forms: Shows the questions; None if nobody can be asked.
@@ -36,9 +36,10 @@ class AskingLibrary:
     async def create(
         self, proposal: Proposal, progress: Progress = no_progress, ask: Ask | None = None, *, agent: str = ""
     ) -> Skill:
-        """Do what `SkillLibrary.create` does, and propose again with a person's answers while there are questions.
+        """Create a skill with `SkillLibrary.create`, and let a person answer the questions of a refusal.
 
-        Raises what that raises. A refusal lists the answers that were given, so that the author can send them again.
+        The arguments and exceptions are those of that method. A refusal lists the answers of the person, so that the
+        author can send them again.
         """
         once, until = _asked_once(ask), self.clock.monotonic() + ANSWERED_WITHIN_S
         given: list[Prediction] = []
@@ -60,12 +61,12 @@ class AskingLibrary:
                     raise
                 given = _joined(given, answers)
                 proposal = replace(proposal, expected=tuple(_joined(proposal.expected, answers)))
-        raise AssertionError("the last form raises")
+        raise AssertionError("the loop returns or raises at its last form")
 
     async def _answers(
         self, forms: PersonForms, proposal: Proposal, questions: Sequence[Question], within_s: float
     ) -> tuple[list[Prediction], list[str]]:
-        """Return the answers as predictions, and what is wrong with those that cannot be read."""
+        """Return the answers as predictions, and a message for each answer that cannot be used."""
         fields = [
             FormField(f"answer_{number}", _call(proposal.name, each), HOW) for number, each in enumerate(questions, 1)
         ]
@@ -82,7 +83,7 @@ class AskingLibrary:
 
 
 def _asked_once(ask: Ask | None) -> Ask | None:
-    """Return a function that asks for the approval of the same arguments only once."""
+    """Return a function that calls `ask` only once for the same arguments."""
     if ask is None:
         return None
     approved: dict[str, str] = {}
@@ -99,7 +100,7 @@ def _asked_once(ask: Ask | None) -> Ask | None:
 def _message(proposal: Proposal) -> str:
     return (
         f"`{proposal.name}` was proposed as a skill: {' '.join(proposal.description.split())}\n"
-        "Its tests prove too little. What should these calls return, going by the description?"
+        "Its tests prove too little. According to the description, what should these calls return?"
     )
 
 
@@ -108,15 +109,15 @@ def _call(name: str, question: Question) -> str:
 
 
 def _joined(earlier: Sequence[Prediction], later: Sequence[Prediction]) -> list[Prediction]:
-    """Return all predictions. A later one replaces an earlier one of the same call."""
+    """Combine predictions. A later one replaces an earlier one of the same call."""
     found = {json.dumps(each.arguments, sort_keys=True): each for each in (*earlier, *later)}
     return list(found.values())
 
 
 def _notes(given: Sequence[Prediction], unread: Sequence[str]) -> list[ProposalProblem]:
-    """Return what the author must know about the answers of the person."""
+    """Return problems that inform the author about the answers of the person."""
     notes = list(unread)
     if given:
         answers = json.dumps([{"arguments": each.arguments, **each.checks} for each in given], ensure_ascii=False)
-        notes.append(f"A person was asked and gave these answers, which belong in `expected`: {answers}")
+        notes.append(f"A person was asked and gave these answers. Send them in `expected`: {answers}")
     return [ProposalProblem("expected", note) for note in notes]

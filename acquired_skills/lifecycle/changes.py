@@ -1,12 +1,14 @@
-"""`Changes`: makes all permanent changes of skills: to folders, rows and events, in one order.
+"""`Changes`: makes all permanent changes to skills, in their folders, rows and events.
 
-    1. The change is announced in the records. If that fails, for instance because the disk is full, nothing is changed.
-    2. The folder changes atomically. The change is then in effect, since the folder is authoritative. 3. The row is
-    written and the announcement removed, in one transaction. If that fails, the folder is changed back. 4. Events are
-    published.
+A change has four steps:
 
-If a process is killed between announcing and recording a change, the next process that changes or opens the skills
-settles it: it updates the row to what the folder contains. Every method blocks and is thread-safe. Judging, admission
+1. It is announced in the records. If that fails, for instance because the disk is full, nothing is changed.
+2. The folder changes atomically. The change is then in effect, because the folder is authoritative.
+3. The row is written and the announcement removed, in one transaction. If that fails, the folder is changed back.
+4. Events are published.
+
+If a process is killed between the first and the third step, the next process that changes or opens the skills finishes
+the change: it updates the row to the contents of the folder. Every method blocks and is thread-safe. Judging, admission
 and indexing happen elsewhere.
 """
 
@@ -39,7 +41,11 @@ class Changes:
     def __init__(
         self, store: SkillStore, ledger: Ledger, catalog: Catalog, clock: Clock, updates: RegistryUpdates | None
     ) -> None:
-        """Combine the parts. `updates` publishes the changes; None if they are not published."""
+        """Combine the parts.
+
+        Args:
+            updates: Publishes the changes; None if they are not published.
+        """
         self._store = store
         self._ledger = ledger
         self._catalog = catalog
@@ -71,14 +77,14 @@ class Changes:
 
         Raises:
             SkillMissing: There is no such version.
-            SkillDamaged: Its files are not what was admitted.
+            SkillDamaged: Its files were changed after they were admitted.
         """
         with self._changing(current.name):
             older = self._store.earlier_numbers(current.name)
             number = version or max(older, default=0)
             if number not in older:
                 kept = ", ".join(map(str, older)) or "none"
-                raise SkillMissing(f"`{current.name}` has no such earlier version; there are: {kept}.")
+                raise SkillMissing(f"`{current.name}` has no such earlier version. Earlier versions: {kept}.")
             target = self._store.earlier(current.name, number)
             provenance = {
                 **target.provenance,
@@ -107,14 +113,15 @@ class Changes:
             if judged is not None:
                 now = self._store.read(name)
                 if (now.version, now.state) != (judged.version, judged.state):
-                    raise SkillChanged(f"`{name}` was changed by another process in the meantime.")
+                    text = f"`{name}` was changed by another process in the meantime. Look at it and try again."
+                    raise SkillChanged(text)
             with self._store.sealing(name, lambda: self._store.set_state(name, state)) as skill:
                 self._record(skill)
             self._publish_update(update_of(skill))
         return skill
 
     def delete(self, name: str) -> None:
-        """Delete a skill. Its folder is kept as a tombstone, from which it can be restored.
+        """Delete a skill. Its folder is moved to the deleted ones, so that it can be restored.
 
         Raises:
             SkillMissing: The skill does not exist.
@@ -144,7 +151,7 @@ class Changes:
 
         Raises:
             SkillMissing: The skill does not exist.
-            SkillDamaged: Its files are not what was admitted.
+            SkillDamaged: Its files were changed after they were admitted.
             SkillUnsignable: This home has no key to sign with.
         """
         with self._changing(name):
@@ -163,14 +170,15 @@ class Changes:
                 try:
                     yield
                 except BaseException:
-                    with suppress(Exception):  # the next change, or the next start, settles the announced change
+                    with suppress(Exception):  # the next change, or the next start, finishes it
                         finish_announced(self._store, self._ledger)
                     raise
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
             raise DiskFull(
-                f"{self._store.root}: the disk is full. `{name}` is as its folder says. Free some space and try again."
+                f"{self._store.root}: the disk is full. `{name}` may not have been changed; its folder shows its "
+                "state. Free some space and try again."
             ) from error
 
     def _record(self, skill: Skill) -> None:
@@ -183,5 +191,5 @@ class Changes:
                 self._updates.publish_all([update], keeper=KEEPER)
             self._ledger.mark_published([update.item_id])
         except (ConfigError, StoreBusy) as error:
-            text = "The change to %s is saved, but publishing it failed and is tried again at the next start: %s"
+            text = "The change to %s is saved, but it could not be published. The next start publishes it: %s"
             log.warning(text, update.item_id, error)

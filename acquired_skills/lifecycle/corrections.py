@@ -1,4 +1,4 @@
-"""Compares the results of a skill with the right results that were recorded for it (SKILL-13)."""
+"""Compares the results of a skill with the corrections that were recorded for it (SKILL-13)."""
 
 import asyncio
 import math
@@ -14,28 +14,36 @@ from acquired_skills.store.corrected_calls import CorrectedCall
 from sandbox.contract import Outcome, Sandbox
 
 _MOST_SHOWN = 300
-_NEAR = 1e-9  # relative tolerance for fractions, as in `math.isclose`
+_NEAR = 1e-9  # relative tolerance for floats, as in `math.isclose`
 
 
 def refuse_uncorrectable(skill: Skill, call: CorrectedCall) -> None:
-    """Raise SkillError if a later version cannot be tried on this call. Blocks."""
+    """Check that later versions of a skill can be tested with this call. This blocks.
+
+    Raises:
+        SkillError: They cannot.
+    """
     if skill.kind is SkillKind.COMPOSED:
-        raise SkillError(f"`{skill.name}` is a pipeline. Add the right result as a case with compose_skill.")
+        raise SkillError(
+            f"`{skill.name}` is a pipeline, which has no corrections. Add the correct result as a case with "
+            "compose_skill."
+        )
     if skill.destinations:
         raise SkillError(
-            f"`{skill.name}` connects to {', '.join(skill.destinations)}, so its results may change. Write a test that "
-            "does not depend on them."
+            f"`{skill.name}` connects to {', '.join(skill.destinations)}, so its results may change and cannot be "
+            "corrected. Write a test that does not depend on them."
         )
     if call.raises and not all(part.isidentifier() for part in call.raises.split(".")):
-        raise SkillError(f"{call.raises[:80]!r} is not the type of an exception: give a name such as ValueError.")
+        raise SkillError(f"{call.raises[:80]!r} is not the type of an exception: use a name such as ValueError.")
     if wrong := why_misfit(dict(call.arguments), skill.parameters):
-        raise SkillError(f"The arguments of the case do not fit the parameters of `{skill.name}`:\n{wrong}")
+        raise SkillError(f"The arguments do not fit the parameters of `{skill.name}`:\n{wrong}\nCorrect them.")
 
 
 async def wrong_result(skill: Skill, program: SkillProgram, call: CorrectedCall, sandbox: Sandbox) -> str:
-    """Make the call in a box without a workspace. Return its result if that is wrong, or "" if it is right.
+    """Make the call in a box without a workspace. Return its result if it is wrong, or "" if it is correct.
 
-    Raises SandboxError.
+    Raises:
+        SandboxError: No box can run.
     """
     outcome = await sandbox.run(job_of(skill, program, call.arguments))
     return "" if is_right(outcome, call) else shown_result(outcome)
@@ -44,13 +52,18 @@ async def wrong_result(skill: Skill, program: SkillProgram, call: CorrectedCall,
 async def correction_problems(
     skill: Skill, program: SkillProgram, calls: Sequence[CorrectedCall], sandbox: Sandbox
 ) -> list[ProposalProblem]:
-    """Return a problem for each correction that a new version does not satisfy. Raises SandboxError."""
+    """Return a problem for each correction that a new version does not satisfy.
+
+    Raises:
+        SandboxError: No box can run.
+    """
     wrong = await asyncio.gather(*(wrong_result(skill, program, call, sandbox) for call in calls))
     return [
         ProposalProblem(
             "cases",
-            f"`{shown_call(skill.name, call.arguments)}` {given}, but the right result is {_short(call.right)}, as "
-            f"{call.user or 'a user'} reported. Repair this, or say `breaking=true` to drop all earlier corrections.",
+            f"`{shown_call(skill.name, call.arguments)}` {given}, but the correct result is {_short(call.right)}, as "
+            f"{call.user or 'a user'} reported. Correct the code, or send `breaking=true` to withdraw all corrections "
+            "of earlier versions.",
         )
         for call, given in zip(calls, wrong, strict=True)
         if given
@@ -58,7 +71,7 @@ async def correction_problems(
 
 
 def is_right(outcome: Outcome, call: CorrectedCall) -> bool:
-    """Return whether the outcome of a call is the right result."""
+    """Return whether the outcome of a call is the correct result."""
     if call.raises:
         return outcome.error is not None and outcome.error.type.rpartition(".")[2] == call.raises.rpartition(".")[2]
     return outcome.ok and same_value(outcome.value, call.expect)
@@ -75,11 +88,11 @@ def shown_result(outcome: Outcome) -> str:
         return f"returns {_short(ascii(outcome.value))}"
     if outcome.error is not None:
         return f"raises {_short(ascii(f'{outcome.error.type}: {outcome.error.message}')[1:-1])}"
-    return f"is ended by {outcome.end}"
+    return f"ends with {outcome.end}"
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are the same. 1 equals 1.0 but not true; fractions may differ slightly."""
+    """Return whether two JSON values are the same. 1 equals 1.0 but not true, and floats may differ slightly."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, float) and isinstance(other, int | float):

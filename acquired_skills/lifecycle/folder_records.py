@@ -22,7 +22,7 @@ _WATCH_AFTER_S, _WATCH_EVERY_S, _WATCH_PAUSE_S, _WATCHED_AT_ONCE = 10.0, 600.0, 
 
 
 class FolderRecords:
-    """The records of the skills in one home, as their folders describe them."""
+    """Updates the records of the skills in one home from their folders."""
 
     def __init__(self, store: SkillStore, ledger: Ledger, catalog: Catalog, updates: RegistryUpdates | None) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class FolderRecords:
         self._aside: list[SetAside] = []
 
     def current(self, name: str) -> Row | None:
-        """Return the row of a skill, after making it agree with the folder. Blocks."""
+        """Return the row of a skill, after making it agree with the folder. This blocks."""
         row = self._catalog.row(name)
         if self._store.stamp(name) == (row.stamp if row is not None else ""):
             return row
@@ -51,7 +51,7 @@ class FolderRecords:
         return bool(names)
 
     async def reconcile(self) -> ReconcileReport:
-        """Make the records agree with the folders at start. This is cheap if nothing changed."""
+        """Make the records agree with the folders when the engine starts. This is cheap if nothing changed."""
         report = await asyncio.to_thread(reconcile_changes, self._store, self._ledger, self._updates)
         self._aside += report.aside
         return report
@@ -71,9 +71,9 @@ class FolderRecords:
         while True:
             try:
                 await self._refresh_all()
-            except (StoreBusy, ConfigError):  # ignored here, because the next use of the skills reports the same error
+            except (StoreBusy, ConfigError):  # the next use of the skills reports the same error
                 pass
-            except Exception:  # the loop must survive, since the next check may succeed
+            except Exception:  # the loop must go on, because the next check may succeed
                 log.exception("Looking for manual changes of skills failed.")
             await asyncio.sleep(_WATCH_EVERY_S)
 

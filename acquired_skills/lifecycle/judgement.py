@@ -7,13 +7,13 @@ from acquired_skills.store.totals import Counted
 
 # One-sided 95 %. E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
 Z = 1.645
-TRUSTED = 0.7  # lower bound of the success rate at which a skill becomes active, reached by 7 calls without a failure
-DISTRUSTED = 0.5  # lower bound of the failure rate at which it is quarantined, reached by 3 calls without a success
+TRUSTED = 0.7  # lower bound of the success rate of an active skill, reached by 7 calls without a failure
+DISTRUSTED = 0.5  # lower bound of the failure rate of a quarantined skill, reached by 3 calls without a success
 
 
 def wilson_lower_bound(times: int, of: int) -> float:
-    """Return Wilson's lower bound for the proportion of `times` in `of` trials, or 0 if there are no trials."""
-    if not times:  # the formula gives 0 here too, but only up to rounding
+    """Return Wilson's lower bound of the rate of an event that occurred `times` times in `of` trials."""
+    if not times:  # the formula gives 0 here, too, but with a rounding error
         return 0.0
     share, z2 = times / of, Z * Z
     centre, spread = share + z2 / (2 * of), Z * sqrt((share * (1 - share) + z2 / (4 * of)) / of)
@@ -23,11 +23,13 @@ def wilson_lower_bound(times: int, of: int) -> float:
 def earned_state(
     state: SkillState, successes: int, failures: int, lately: Counted | None = None, *, proved: bool = True
 ) -> SkillState:
-    """Return the state of a version that follows from its counted calls. A disabled skill remains disabled.
+    """Return the state that a version has earned by its counted calls. A disabled skill stays disabled.
 
-    A version is also quarantined if its latest `LATELY` calls (`lately`) all failed. An active version returns to
-    probation when it is no longer more likely to succeed than to fail. A version that is not `proved`, because
-    questions about its results are open, does not become active.
+    An active version returns to probation when it is no longer more likely to succeed than to fail.
+
+    Args:
+        lately: The outcomes of the latest `LATELY` calls. If all of them failed, the version is quarantined.
+        proved: Whether all questions about its results are answered. If not, the version does not become active.
     """
     calls = successes + failures
     if not state.listed:

@@ -14,17 +14,17 @@ log = logging.getLogger(__name__)
 
 
 class LearnedRequests:
-    """A buffer in front of `PastRequests`. Belongs to one event loop; call `aclose` once."""
+    """A buffer in front of `PastRequests`. It belongs to one event loop. Call `aclose` once at the end."""
 
     def __init__(self, past: PastRequests, *, on: bool = True) -> None:
-        """Start with an empty buffer. If `on` is false, requests are not recorded."""
+        """Create an empty buffer. If `on` is false, requests are not recorded."""
         self._past = past
         self.on = on
         self._waiting: list[tuple[str, str, str]] = []
         self._task: asyncio.Task[None] | None = None
 
     def note(self, skill: str, request: str | None, user: str = "") -> None:
-        """Record that this skill succeeded for this request of a user. Needs a running event loop."""
+        """Record that a skill succeeded for a request of a user. This needs a running event loop."""
         if not self.on or not request or not request.strip():
             return
         self._waiting = [*self._waiting, (skill, request, user)][-MOST_WAITING:]
@@ -39,7 +39,7 @@ class LearnedRequests:
         try:
             await asyncio.to_thread(self._past.keep, batch)
         except (StoreBusy, ConfigError) as error:
-            log.warning("The requests of %d successful skill calls could not be kept: %s", len(batch), error)
+            log.warning("The requests of %d successful skill calls could not be stored: %s", len(batch), error)
 
     async def aclose(self) -> None:
         """Write the buffer and stop."""

@@ -38,7 +38,7 @@ Progress = Callable[..., None]
 
 
 class SkillLibrary(StoredSkills):
-    """The skills of one home. Belongs to one event loop; call `aclose` once."""
+    """The skills of one home. It belongs to one event loop. Call `aclose` once at the end."""
 
     def __init__(
         self,
@@ -60,18 +60,18 @@ class SkillLibrary(StoredSkills):
         approval_policy: ApprovalPolicy | None = None,
         disputed: DisputedPredictions | None = None,
     ) -> None:
-        """Combine the parts of a library. The owners of the parts close them.
+        """Combine the parts of a library. The parts are closed by their owners.
 
         Args:
             seed: Returns the seed for the random order of tests.
             retrieve: The maximum number of skills that a query returns.
-            fits: The minimum fit; skills with a lower fit are not returned.
-            compared: How many of the nearest skills a new one is compared with.
+            fits: The minimum fit. Skills with a lower fit are not returned.
+            compared: The number of similar skills with which a new one is compared.
             allowed: The destinations that skills may connect to, in canonical form.
             effort: Limits and thresholds of an admission.
             updates: Publishes the changes; None if they are not published.
-            approval_policy: Decides what skills may declare without approval; by default, anything.
-            disputed: Stores the predictions that differed from what the code gave; None to discard them.
+            approval_policy: Decides which declarations need an approval; by default, none.
+            disputed: Stores the predictions that differed from the results of the code; None to discard them.
         """
         folders = FolderRecords(store, ledger, catalog, updates)
         super().__init__(store, ledger, catalog, track, folders, retrieve=retrieve, fits=fits)
@@ -95,19 +95,19 @@ class SkillLibrary(StoredSkills):
         agent: str = "",
         author: bool = True,
     ) -> Skill:
-        """Admit a proposal: static checks, then the proof in boxes, then an atomic write, then the index and the list.
+        """Admit a proposal as a skill: check it, prove it in boxes, write it atomically, and index it.
 
-        A proposal with the name of an existing skill creates its next version, which must also pass the earlier tests
-        and return what users have corrected, unless the proposal is `breaking`.
+        A proposal with the name of an existing skill creates its next version. Unless the proposal is `breaking`, this
+        version must also pass the earlier tests and agree with the corrections by users.
 
         Args:
             ask: Asks a person to approve what the proposal declares; None if nobody can be asked.
             agent: The key under which its boxes are queued (`Turn.agent_key`).
-            author: Whether somebody can answer questions about its results. If not, the skill is admitted with
-                questions left open and stays on probation.
+            author: Whether there is an author who can answer questions about the results. If not, the skill is admitted
+                with open questions and stays on probation.
 
         Raises:
-            SkillRefused: The proposal was not admitted; the exception lists everything to change.
+            SkillRefused: The proposal was not admitted. The exception lists everything to change.
             ToolFailure: A person refused to approve it.
             SkillChanged: Another process changed the skill first.
             SandboxError: No box can run.
@@ -127,7 +127,7 @@ class SkillLibrary(StoredSkills):
             current is not None and open_questions(current.admission) and (proposal.expected or proposal.reference)
         )
         if current is not None and is_unchanged(current, proposal) and not answers:
-            same = f"This is already version {current.version}: there is nothing to do."
+            same = f"The proposal is identical to version {current.version}, so there is nothing to do."
             raise SkillRefused(proposal.name, [ProposalProblem("version", same)])
         parsed = await approve(parsed, self._approval_policy, ask)
         progress("running the tests in a box", 0.2)
@@ -154,7 +154,7 @@ class SkillLibrary(StoredSkills):
         agent: str,
         author: bool,
     ) -> Admission:
-        """Prove a proposal in boxes. The predictions that its code disputes are kept until it is admitted."""
+        """Prove a proposal in boxes. Store the predictions that differ from the results until it is admitted."""
         name, disputed = parsed.proposal.name, self._disputed
         try:
             admission = await stages_for(parsed.proposal.language).admit(
@@ -176,14 +176,14 @@ class SkillLibrary(StoredSkills):
         return admission
 
     async def readmit(self, skill: Skill) -> None:
-        """Run the admission of a stored skill again, by today's rules. Nothing is stored.
+        """Run the admission of a stored skill again by today's rules. Nothing is stored.
 
-        The skill counts as new: tests of earlier versions do not run. It is compared with older skills only, so that
-        of two duplicates one stays admitted.
+        The skill is treated as new, so the tests of earlier versions do not run. It is compared only with older skills,
+        so that one of two duplicates stays admitted.
 
         Raises:
-            SkillRefused: It would not be admitted today; the exception lists everything to change.
-            SkillDamaged: Its files are not what was admitted.
+            SkillRefused: It would not be admitted today. The exception lists everything to change.
+            SkillDamaged: Its files were changed after they were admitted.
             SandboxError: No box can run.
         """
         proposal = await self.proposal_of(skill)
@@ -198,30 +198,32 @@ class SkillLibrary(StoredSkills):
             seed=self._seed(),
             neighbours=older,
             effort=self._effort,
-            author=not open_questions(skill.admission),  # an import with open questions had none
+            author=not open_questions(skill.admission),  # imported with open questions, without an author
         )
 
     async def correct(self, name: str, call: CorrectedCall, agent: str = "") -> str:
-        """Record the correct result of a call. Later versions must return it; their authors see it as a test.
+        """Record the correct result of a call, which later versions must return. Their authors see it as a test.
 
-        The current version is tried on it. A wrong result counts as a failure of that version.
+        The call is also made to the current version. A wrong result counts as a failure of that version.
 
         Args:
             agent: The key under which its box is queued (`Turn.agent_key`).
 
         Returns:
-            What the current version does instead, such as ``returns 3``; "" if its result is right.
+            The wrong result of the current version, such as ``returns 3``; "" if its result is correct.
 
         Raises:
             SkillMissing: There is no such skill.
-            SkillError: Versions cannot be tried on this call.
+            SkillError: Later versions cannot be tested with this call.
             SandboxError: No box can run.
         """
         skill = await self.get(name)
         await asyncio.to_thread(refuse_uncorrectable, skill, call)
         wrong = await wrong_result(skill, await self.program(skill), call, AgentSandbox(self._sandbox, agent))
         if wrong.startswith("raises FileNotFoundError"):
-            raise SkillError(f"`{name}` reads files, which a correction cannot have. Write a test that makes them.")
+            raise SkillError(
+                f"`{name}` reads files, and a correction cannot contain files. Write a test that creates them instead."
+            )
         is_new = await asyncio.to_thread(self.track.corrected.keep, name, replace(call, ts=self.now()))
         if wrong and is_new:
             self.track.log(skill, success=False, failure_class=FailureClass.DIAGNOSTIC)
@@ -229,7 +231,11 @@ class SkillLibrary(StoredSkills):
         return wrong
 
     async def publish(self, skill: Skill, proposal: Proposal, replaces: int) -> Skill:
-        """Store an admitted skill as the version after `replaces`. Raises SkillChanged."""
+        """Store an admitted skill as the version after `replaces`.
+
+        Raises:
+            SkillChanged: `replaces` is no longer the current version.
+        """
         program, tests = SkillProgram.of(proposal), proposal.tests.encode()
         return await asyncio.to_thread(self._changes.publish, skill, program, tests, replaces)
 
@@ -243,35 +249,61 @@ class SkillLibrary(StoredSkills):
         return self._changes.now()
 
     async def set_state(self, name: str, state: SkillState) -> Skill:
-        """Disable or enable a skill. Enabling it resets its record of failures. Raises SkillMissing, SkillDamaged."""
+        """Disable or enable a skill. Enabling it resets its failure count.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: Its folder cannot be used.
+        """
         current = await self.get(name)
         if state.listed and not current.state.listed:
             await self.track.forgive(current)
         return await asyncio.to_thread(self._changes.set_state, name, state)
 
     async def delete(self, name: str) -> Skill:
-        """Delete a skill; its folder is kept as a tombstone. Raises SkillMissing, SkillDamaged."""
+        """Delete a skill. Its folder is moved to the deleted ones, so that it can be restored.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: Its folder cannot be used.
+        """
         skill = await self.get(name)
         await asyncio.to_thread(self._changes.delete, name)
         return skill
 
     async def restore(self, name: str) -> Skill:
-        """Undo the latest delete. Raises SkillMissing, SkillChanged."""
+        """Undo the latest deletion of a skill of this name.
+
+        Raises:
+            SkillMissing: No skill of this name was deleted.
+            SkillChanged: The name is in use again.
+            SkillError: The restored skill would call itself through other skills.
+        """
         return await asyncio.to_thread(self._changes.restore, name)
 
     async def rollback(self, name: str, version: int | None = None, by: str = "") -> Skill:
-        """Make an earlier version current again under a new number. The default is the one before the current version.
-
-        Raises SkillMissing, SkillDamaged, SkillChanged.
+        """Make an earlier version current again under a new number.
 
         Args:
-            by: One line that says who does this; it is kept with the skill.
+            version: The earlier version; None for the one before the current version.
+            by: A line that says who rolls back. It is stored with the skill.
+
+        Raises:
+            SkillMissing: There is no such skill or version.
+            SkillDamaged: The files of the version were changed after they were admitted.
+            SkillChanged: Another process changed the skill first.
         """
         current = await self.get(name)
         return await asyncio.to_thread(self._changes.rollback, current, version, by)
 
     async def sign(self, name: str) -> Skill:
-        """Sign a skill and its earlier versions. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
+        """Sign a skill and its earlier versions.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: Its files were changed after they were admitted.
+            SkillUnsignable: This home has no key to sign with.
+        """
         return await asyncio.to_thread(self._changes.sign, name)
 
     def log_telemetry(
@@ -288,16 +320,19 @@ class SkillLibrary(StoredSkills):
             self.track.log(skill, success, latency_ms, failure_class)
 
     async def reindex(self, progress: Callable[[int, int], None] | None = None) -> tuple[ReconcileReport, int]:
-        """Verify the folders, then rebuild the index of the listed skills; return how many there are.
+        """Verify the folders, then rebuild the index of the listed skills.
 
         Args:
             progress: Called with the number of finished vectors and the total.
+
+        Returns:
+            The report of the verification, and the number of listed skills.
         """
         report = await self.folders.verify()
         return report, await self._catalog.rebuild_index(progress)
 
     async def judge(self, skill: Skill) -> SkillState:
-        """Set the state that this version's calls have earned, and return it (SKILL-13)."""
+        """Set the state that this version has earned by its calls, and return it (SKILL-13)."""
         current = await self.find(skill.name)
         if current is None or current.version != skill.version:
             return skill.state
@@ -310,6 +345,6 @@ class SkillLibrary(StoredSkills):
         return earned
 
     async def aclose(self) -> None:
-        """Write the buffers. The owners of the parts close them."""
+        """Write the buffers. The parts are closed by their owners."""
         await self.track.aclose()
         await self._catalog.aclose()

@@ -14,8 +14,8 @@ async def nearest_neighbours(
     """Return the nearest listed skills that run in a box without an environment, nearest first.
 
     Args:
-        most: How many of the skills found by a search are considered.
-        older_than: Return only skills that are older than this one; by default, all.
+        most: The maximum number of skills that the search returns.
+        older_than: A skill; only older ones are returned. By default, all are.
     """
     found: list[Neighbour] = []
     if not most:

@@ -1,7 +1,7 @@
 """Runs the admission of stored skills again, to find those that would not be admitted today (SKILL-13).
 
-The rules of admission become stricter from release to release, and the configuration changes. A skill that was admitted
-earlier stays as it is until someone looks.
+The rules of admission become stricter from release to release, and the configuration changes. Skills that were admitted
+earlier stay as they are until somebody checks them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ Readmit = Callable[[Skill], Awaitable[None]]  # raises what `SkillLibrary.readmi
 
 
 class ReadmissionVerdict(StrEnum):
-    """Whether a stored skill would be admitted today. UNKNOWN means that it could not be tried here."""
+    """Whether a stored skill would be admitted today. UNKNOWN means that its admission cannot be run here."""
 
     ADMITTED = "admitted"
     REFUSED = "refused"
@@ -27,10 +27,10 @@ class ReadmissionVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readmission:
-    """The result for one skill.
+    """The result of the re-admission of one skill.
 
     Attributes:
-        problems: Why it was refused or could not be tried.
+        problems: The reasons why it was refused, or why its admission could not be run.
     """
 
     skill: Skill
@@ -74,7 +74,7 @@ async def _readmitted(skill: Skill, readmit: Readmit) -> Readmission:
     try:
         await readmit(skill)
     except SkillRefused as refused:
-        # Packages that cannot be installed now say nothing against the skill. The index may be out of reach.
+        # If packages cannot be installed now, the package index may be unavailable. That is not the skill's fault.
         unresolved = isinstance(refused.__cause__, UnresolvedRequirements)
         return Readmission(
             skill, ReadmissionVerdict.UNKNOWN if unresolved else ReadmissionVerdict.REFUSED, refused.problems

@@ -16,8 +16,8 @@ from acquired_skills.store.skill_store import SkillStore
 from acquired_skills.store.totals import VersionStats
 from engine.retrieval.ranked import LearnedShares
 
-_MOST_NAMED = 20  # skills named in one message
-_SEARCHES = 3  # searches made for one request if folders have changed
+_MOST_NAMED = 20  # maximum number of skills that are named in one message
+_SEARCHES = 3  # maximum number of searches for one request, which is repeated if folders have changed
 
 
 class StoredSkills:
@@ -34,7 +34,7 @@ class StoredSkills:
         retrieve: int,
         fits: float,
     ) -> None:
-        """Combine the parts, which `SkillLibrary` describes."""
+        """Combine the parts. `SkillLibrary` describes them."""
         self.store = store
         self.track = track
         self.folders = folders
@@ -44,16 +44,17 @@ class StoredSkills:
         self._retrieve = retrieve
 
     async def skills(self) -> list[Skill]:
-        """Return every skill in any state, by name. There may be many: see `page`."""
+        """Return all skills in any state, sorted by name. If there may be many, use `page`."""
         rows = await asyncio.to_thread(self._ledger.page)
         return [row.skill for row in rows if row.skill is not None]
 
     async def page(self, limit: int, after: str = "", *, listed: bool = False) -> list[Skill]:
-        """Return a page of skills by name, in any state, or only listed ones.
+        """Return one page of the skills, sorted by name.
 
         Args:
-            limit: The maximum number of skills in the page.
+            limit: The maximum number of skills on the page.
             after: The last name of the previous page.
+            listed: Whether to return only listed skills, instead of skills in any state.
         """
         stamps = await asyncio.to_thread(lambda: self._ledger.stamps(after, limit, listed=listed))
         await self.folders.refresh(stamps)
@@ -65,7 +66,7 @@ class StoredSkills:
         return await asyncio.to_thread(lambda: self._ledger.names(listed=True))
 
     async def count(self, *, listed: bool = False) -> int:
-        """Return how many skills there are.
+        """Return the number of skills.
 
         Args:
             listed: Whether to count only listed skills.
@@ -73,7 +74,7 @@ class StoredSkills:
         return await asyncio.to_thread(lambda: self._ledger.count(listed=listed))
 
     async def listed(self) -> Sequence[Skill]:
-        """Return the listed skills, sorted by name; the same object while nothing changes."""
+        """Return the listed skills, sorted by name. While nothing changes, this is the same object."""
         return await asyncio.to_thread(self._catalog.listed)
 
     async def find(self, name: str) -> Skill | None:
@@ -84,21 +85,26 @@ class StoredSkills:
         return None if row is None else row.skill
 
     async def get(self, name: str) -> Skill:
-        """Like `find`, but if there is no such skill, raise SkillMissing, which names existing skills."""
+        """Return the skill with exactly this name, like `find`.
+
+        Raises:
+            SkillMissing: There is no such skill. The message names existing skills.
+        """
         skill = await self.find(name)
         if skill is None:
             names = [row.name for row in await asyncio.to_thread(self._ledger.page, "", _MOST_NAMED)]
-            known = f"There are: {', '.join(names)}." if names else "There are none yet."
+            known = f"Existing skills: {', '.join(names)}." if names else "There are no skills yet."
             raise SkillMissing(f"There is no skill `{name[:80]}`. {known}")
         return skill
 
     async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[SearchHit]:
         """Return the listed skills that fit a request, best first.
 
-        Afterwards, `gap` says what could not be searched.
+        After the search, `gap` says what could not be searched.
 
         Args:
-            fits: The minimum fit, or 0 to return all.
+            k: The maximum number of skills.
+            fits: The minimum fit; 0 to return skills of any fit.
         """
         if not await self.count(listed=True):
             return []
@@ -117,47 +123,68 @@ class StoredSkills:
 
     @property
     def known(self) -> Mapping[str, Skill]:
-        """A mapping of every skill by name. Access reads the skill from the records, which blocks."""
+        """A mapping of all skills by name. Each access reads the skill from the records, which blocks."""
         return self._catalog.skills
 
     @property
     def gap(self) -> str:
-        """What the last search could not cover; "" if it covered everything."""
+        """A sentence about what the last search could not cover; "" if it covered everything."""
         return self._catalog.gap
 
     async def code(self, skill: Skill) -> bytes:
-        """Return the source of exactly this version. Raises SkillDamaged if the file is not what was admitted."""
+        """Return the source of exactly this version.
+
+        Raises:
+            SkillDamaged: The file was changed after it was admitted.
+        """
         return await asyncio.to_thread(self.store.code, skill)
 
     async def program(self, skill: Skill) -> SkillProgram:
-        """Return all files that a box needs to run this version. Raises SkillDamaged if one is not what was
-        admitted.
+        """Return all files that a box needs to run this version.
+
+        Raises:
+            SkillDamaged: A file was changed after it was admitted.
         """
         return await asyncio.to_thread(self.store.program, skill)
 
     async def tests(self, skill: Skill) -> bytes:
-        """Return the tests of exactly this version. Raises SkillDamaged if they are not what was admitted."""
+        """Return the tests of exactly this version.
+
+        Raises:
+            SkillDamaged: The file was changed after it was admitted.
+        """
         return await asyncio.to_thread(self.store.tests, skill)
 
     async def history(self, name: str) -> list[Skill]:
-        """Return every kept version, oldest first. Raises SkillMissing, SkillDamaged."""
+        """Return all versions of a skill, oldest first.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: A version cannot be used.
+        """
         await self.get(name)
         return await asyncio.to_thread(self.store.history, name)
 
     async def stats(self, name: str | None = None, limit: int | None = None, after: str = "") -> list[VersionStats]:
-        """Return statistics per version of one skill or of all, sorted by name, newest version first.
+        """Return the statistics of each version, sorted by name, with the newest version first.
 
         Args:
+            name: The name of a skill; None for all skills.
+            limit: The maximum number of versions.
             after: Return only names after this one.
         """
         return await self.track.stats(None if name is None else [name], limit, after)
 
     async def stats_of(self, skills: Sequence[Skill]) -> list[VersionStats]:
-        """Like `stats`, for these skills."""
+        """Return the statistics of each version of these skills."""
         return await self.track.stats([skill.name for skill in skills])
 
     async def proposal_of(self, skill: Skill) -> Proposal:
-        """Return the proposal of a stored skill. Raises SkillDamaged if its files are not what was admitted."""
+        """Return the proposal from which a stored skill can be admitted again.
+
+        Raises:
+            SkillDamaged: A file was changed after it was admitted.
+        """
         program, tests = await self.program(skill), (await self.tests(skill)).decode()
         return Proposal(
             skill.name,

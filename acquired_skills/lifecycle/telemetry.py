@@ -8,14 +8,14 @@ from acquired_skills.store.totals import SkillCall
 from engine.contract.failure import ConfigError, FailureClass
 from engine.stores.locks import StoreBusy
 
-FLUSH_S = 0.05  # seconds; calls of this period may be lost by a kill -9
+FLUSH_S = 0.05  # seconds between two writes; a `kill -9` may lose the calls in between
 MOST_WAITING = 10_000
 
 log = logging.getLogger(__name__)
 
 
 class Telemetry:
-    """A buffer in front of the ledger's calls. Call `flush` before reading them and at the end."""
+    """A buffer in front of the ledger. Call `flush` before you read calls from the ledger, and `aclose` at the end."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -25,7 +25,7 @@ class Telemetry:
         self._lock = asyncio.Lock()
 
     def log(self, call: SkillCall) -> None:
-        """Record one call; it is written within FLUSH_S seconds. Needs a running event loop."""
+        """Record one call, which is written within FLUSH_S seconds. This needs a running event loop."""
         self._waiting.append(call)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._start)
@@ -56,5 +56,5 @@ class Telemetry:
 
 
 def counted(failure_class: FailureClass | None) -> bool:
-    """Return whether a failure counts against a skill. RETRYABLE failures do not: they are not its fault."""
+    """Return whether a failure counts against a skill. RETRYABLE failures do not, because they are not its fault."""
     return failure_class is not FailureClass.RETRYABLE

@@ -1,4 +1,4 @@
-"""`TrackRecord`: statistics of each version of a skill, the resulting state, and failed inputs (SKILL-12, SKILL-13)."""
+"""`TrackRecord`: statistics and failed inputs of each version, and the state that follows (SKILL-12, SKILL-13)."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ from engine.contract.turn import Turn
 
 
 class TrackRecord:
-    """Records calls in batches, and reads statistics. Reading writes the current batch first."""
+    """Records calls in batches, and reads statistics. The current batch is written before statistics are read."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class TrackRecord:
     async def stats(
         self, names: Collection[str] | None = None, limit: int | None = None, after: str = ""
     ) -> list[VersionStats]:
-        """Return statistics per version, sorted by name, newest version first.
+        """Return the statistics of each version, sorted by name, with the newest version first.
 
         Args:
-            names: The skills; None for all.
+            names: The names of the skills; None for all.
             limit: The maximum number of rows.
             after: Return only names after this one.
         """
@@ -71,10 +71,11 @@ class TrackRecord:
         await self._telemetry.flush()
 
     def weights(self, names: Sequence[str]) -> Mapping[str, float]:
-        """Return factors that rank these skills lower because their current versions failed; 1 where missing.
+        """Return factors by which the ranks of skills whose current versions failed are lowered, by name.
 
-        A factor falls from 1 towards 0.5 with the Wilson lower bound of the failure rate, so a few failures of many
-        calls, or a single one, have little effect. Blocks; call `flush` first.
+        A skill without a factor has the factor 1. A factor falls from 1 towards 0.5 with the Wilson lower bound of the
+        failure rate, so a single failure, or a few failures in many calls, have little effect. This blocks. Call
+        `flush` first.
         """
         return {
             one.name: 1 - 0.5 * wilson_lower_bound(one.failures, one.successes + one.failures)
@@ -82,12 +83,12 @@ class TrackRecord:
         }
 
     def keep_request(self, skill: Skill, turn: Turn) -> None:
-        """Record that this skill succeeded in this turn, so that similar requests find it."""
+        """Record that this skill succeeded for the query of this turn, so that similar requests find it."""
         if self._requests is not None:
             self._requests.note(skill.name, turn.query, turn.user)
 
-    def settled(self, skill: Skill) -> bool:
-        """Return whether the calls that this process knows leave the state of a skill unchanged.
+    def keeps_state(self, skill: Skill) -> bool:
+        """Return whether a skill keeps its state after the calls that this process knows.
 
         This is fast, but may be wrong if other processes have recorded calls.
         """
@@ -119,7 +120,7 @@ class TrackRecord:
     async def failed_inputs(self, skill: Skill, user: str | None) -> list[FailedInput]:
         """Return the arguments of a user's failed calls of this version, oldest first.
 
-        The corrections of the skill come first, with their right results.
+        The corrections of the skill come first, with their correct results.
 
         Args:
             user: The user who made the calls; None for all users.
@@ -139,7 +140,7 @@ class TrackRecord:
         await self._telemetry.aclose()
 
     def _known(self, skill: Skill) -> tuple[int, int, int]:
-        """Return the version, successes and failures that this process knows, or version 0 if it has read none yet."""
+        """Return the version with its successes and failures that this process knows; version 0 if it knows none."""
         return self._outcomes.get(skill.name, (0, 0, 0))
 
     def _now(self) -> str:

@@ -1,6 +1,6 @@
-"""Tries two skills for the same purpose on the same inputs, side by side (SKILL-13).
+"""Compares two skills for the same purpose by calling both with the same inputs (SKILL-13).
 
-The inputs are the calls of both skills' tests, their corrections, their failed inputs, and calls that were made.
+The inputs are the calls of both skills' tests, their corrections, their failed inputs, and past calls.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ class TrialResult:
         arguments: The input.
         old, new: The result of each skill, as text.
         same: Whether the two results are the same.
-        right: The right result, as text; "" if it is not known.
-        worse: Whether the new skill is wrong where the right result is known, or fails where the old one does not.
+        right: The correct result, as text; "" if it is not known.
+        worse: Whether the new skill does not return the correct result, or fails although the old one does not.
     """
 
     arguments: Mapping[str, Any]
@@ -58,7 +58,7 @@ class SkillTrial:
     """The results of a trial.
 
     Attributes:
-        unfit: How many inputs were left out because they do not fit the parameters of both skills.
+        unfit: The number of inputs that were left out because they do not fit the parameters of both skills.
     """
 
     results: tuple[TrialResult, ...]
@@ -82,7 +82,11 @@ class SkillTrials:
     """Runs trials of the skills of one home."""
 
     def __init__(self, track: TrackRecord, sandbox: Sandbox, seed: Callable[[], int]) -> None:
-        """Combine the parts. `seed` returns the seed for the random order of tests."""
+        """Combine the parts.
+
+        Args:
+            seed: Returns the seed for the random order of tests.
+        """
         self._track = track
         self._sandbox = sandbox
         self._seed = seed
@@ -94,34 +98,35 @@ class SkillTrials:
 
         Args:
             user: The user whose failed inputs are used; None for all users.
-            past: Arguments of calls that were made of either skill.
+            past: Arguments of past calls of either skill.
 
         Raises:
-            SkillError: The skills are the same, or one of them cannot be called without effects.
+            SkillError: The skills are the same, or calls of one of them may have effects.
             SandboxError: No box can run.
         """
         if old.skill.name == new.skill.name:
-            raise SkillError(f"`{old.skill.name}` cannot be tried against itself: name another skill.")
+            raise SkillError(f"`{old.skill.name}` cannot be compared with itself: name another skill.")
         for each in (old.skill, new.skill):
             if each.kind is SkillKind.COMPOSED or each.destinations:
                 what = "is a pipeline" if each.kind is SkillKind.COMPOSED else "connects to other machines"
-                raise SkillError(f"`{each.name}` {what}, so it cannot be tried: its calls may have effects.")
+                raise SkillError(f"`{each.name}` {what}, so its calls may have effects, and a trial cannot make them.")
         inputs = await self._inputs(old, new, user, past)
         fitting = await asyncio.to_thread(_fitting, inputs, old.skill, new.skill)
         results = [await self._tried(old, new, call, known) for call, known in fitting[:MOST_INPUTS]]
         return SkillTrial(tuple(results), len(inputs) - len(fitting))
 
     async def hand_over(self, old: Skill, new: Skill, trial: SkillTrial) -> None:
-        """Give the corrections of a skill to the one that replaces it.
+        """Copy the corrections of a skill to the skill that replaces it.
 
         Raises:
-            SkillError: The trial does not show that it can be replaced, or the other skill is not listed.
+            SkillError: The trial does not show that the new skill can replace the old one, or the new one is not
+                listed.
         """
         if not new.state.listed:
             raise SkillError(f"`{new.name}` is {new.state}, so it cannot replace `{old.name}`: enable it first.")
         if not trial.results or trial.worse:
             number = len(trial.results)
-            why = f"is worse on {len(trial.worse)} of {number} inputs" if number else "has no input in common with it"
+            why = f"is worse on {len(trial.worse)} of {number} inputs" if number else "has no inputs in common with it"
             raise SkillError(f"`{old.name}` was not replaced: `{new.name}` {why}.")
         tried = [one.arguments for one in trial.results]
         for call in await asyncio.to_thread(self._track.corrected.of, old.name):
@@ -131,7 +136,10 @@ class SkillTrials:
     async def _inputs(
         self, old: Contestant, new: Contestant, user: str | None, past: Iterable[Mapping[str, Any]]
     ) -> list[tuple[CorrectedCall, bool]]:
-        """Return each input once, and whether its right result is known. Corrections of the new skill prevail."""
+        """Return each input once, and whether its correct result is known.
+
+        If both skills have a correction of the same call, that of the new skill is used.
+        """
         found: dict[str, tuple[CorrectedCall, bool]] = {}
         for each in (new, old):
             for call in await asyncio.to_thread(self._track.corrected.of, each.skill.name):
@@ -150,7 +158,7 @@ class SkillTrials:
         parsed = await asyncio.to_thread(ParsedProposal.parse, each.proposal)
         try:
             return await calls_of_tests(parsed, self._sandbox, seed=self._seed())
-        except SkillRefused:  # its tests do not pass any more; `knackbox skills audit` says why
+        except SkillRefused:  # its tests no longer pass, and `knackbox skills audit` says why
             return []
 
     async def _tried(self, old: Contestant, new: Contestant, call: CorrectedCall, known: bool) -> TrialResult:
@@ -190,7 +198,7 @@ def _key(arguments: Mapping[str, Any]) -> str:
 
 
 def past_arguments(texts: Iterable[str]) -> list[Mapping[str, Any]]:
-    """Return the arguments of recorded calls. Those that were too long to be recorded completely are left out."""
+    """Parse the arguments of recorded calls. Arguments that were too long to be recorded completely are left out."""
     found: list[Mapping[str, Any]] = []
     for text in texts:
         with contextlib.suppress(ValueError):

@@ -1,7 +1,6 @@
-"""`SkillDraft`: a function of a script on its way to becoming a skill. Its calls are proposed; their results are the
-author's to predict.
+"""`SkillDraft`: a function of a script that may become a skill, with calls whose results its author predicts.
 
-A draft is JSON: ``skills prove --json`` prints it, an author adds a result to each call, and ``--from`` proposes it.
+A draft is JSON. ``skills prove --json`` prints it, an author adds a result to each call, and ``--from`` proposes it.
 """
 
 import ast
@@ -27,13 +26,13 @@ _TEST = "test_call_"
 
 @dataclass(frozen=True, slots=True)
 class SkillDraft:
-    """A draft.
+    """A draft of a skill.
 
     Attributes:
-        instructions: The name of the instructions.
-        file: The script in them.
-        name: The function.
-        code: The function with what it needs of its script.
+        instructions: The name of the instructions that contain the script.
+        file: The path of the script in the instructions.
+        name: The name of the function.
+        code: The function with everything that it needs from its script.
         calls: The arguments of the calls, by name, each with the checks that its author has added.
     """
 
@@ -46,18 +45,22 @@ class SkillDraft:
 
     @classmethod
     def of(cls, instructions: str, function: ScriptFunction) -> "SkillDraft":
-        """Return the draft of a function, with proposed calls."""
+        """Make the draft of a function, with proposed calls."""
         calls = tuple({"arguments": each} for each in proposed_calls(function.node))
         return cls(instructions, function.file, function.name, function.about, function.code, calls)
 
     @classmethod
     def parse(cls, found: Any) -> "SkillDraft":
-        """Read a draft. Raises ValueError, with what to change."""
+        """Parse a draft.
+
+        Raises:
+            ValueError: It is not a draft. The message says what to change.
+        """
         if not isinstance(found, Mapping) or not all(isinstance(found.get(name), str) for name in _TEXTS):
-            raise ValueError(f"A draft is an object with the texts {', '.join(_TEXTS)}, and with `calls`.")
+            raise ValueError(f"It must be an object with the strings {', '.join(_TEXTS)}, and with `calls`.")
         calls = found.get("calls")
         if not isinstance(calls, list):
-            raise ValueError("`calls` of a draft is a list of calls.")  # noqa: TRY004 -- one type for any fault
+            raise ValueError("`calls` must be a list of calls.")  # noqa: TRY004 -- one type for any fault
         filled = [each for each in calls if not isinstance(each, Mapping) or set(each) != {"arguments"}]
         parse_predictions(filled)
         texts = {name: found[name] for name in _TEXTS}
@@ -69,27 +72,32 @@ class SkillDraft:
         return {**texts, "calls": [dict(each) for each in self.calls]}
 
     def answered(self, answers: Mapping[int, Mapping[str, Any]]) -> "SkillDraft":
-        """Return the draft with the answers to its calls, as checks by number. Other calls are left out."""
+        """Return the draft with answers to its calls. Calls without an answer are left out.
+
+        Args:
+            answers: The checks of the answers, by the number of the call.
+        """
         return replace(self, calls=tuple({**self.calls[n], **checks} for n, checks in sorted(answers.items())))
 
     def proposal(self, provenance: Mapping[str, str]) -> Proposal:
-        """Return the proposal: exact results become tests, and other checks predictions.
+        """Return the proposal, in which exact results become tests, and other checks become predictions.
 
         Raises:
-            ValueError: No call has an exact result or an exception, or the code is not Python. The message says so.
+            ValueError: No call has an exact result or an exception, or the code is not valid Python.
         """
         exact, others = self._predictions()
         if not exact:
-            raise ValueError("No call has a `result` or `raises`: predict at least one, so that there is a test.")
+            raise ValueError("No call has `result` or `raises`. Add one of them to at least one call, to get a test.")
         tests = _tests(self.name, exact, _definition(self.code, self.name))
         return Proposal(
             self.name, self.description, self.code, tests, provenance=dict(provenance), expected=tuple(others)
         )
 
     def without_results(self, refused: SkillRefused) -> SkillRefused:
-        """Return the refusal without what the code returned: a failed test of a draft is a disagreement.
+        """Return a refusal without the results of the code in its problems.
 
-        The author would otherwise copy the code's result. Like any disagreement, it asks which of the two is right.
+        Otherwise the author could copy these results into the predictions. Instead, the problem of a failed test asks
+        whether the code or the prediction is right.
         """
         exact, _ = self._predictions()
         problems = [self._without_result(each, exact) for each in refused.problems]
@@ -109,12 +117,16 @@ class SkillDraft:
         )
 
     def _predictions(self) -> tuple[list[Prediction], list[Prediction]]:
-        """Return the predictions that can be tests, and the others. Raises ValueError if one is invalid."""
+        """Return the predictions that can become tests, and the others.
+
+        Raises:
+            ValueError: A prediction is invalid.
+        """
         exact: list[Prediction] = []
         others: list[Prediction] = []
         for each in parse_predictions(self.calls):
             if not all(name.isidentifier() for name in each.arguments):
-                raise ValueError(f"`arguments` must have the names of the parameters of {self.name}.")
+                raise ValueError(f"The keys of `arguments` must be names of parameters of {self.name}.")
             raises = each.checks.get(RAISES, "")
             can_test = RESULT in each.checks or isinstance(getattr(builtins, raises, None), type)
             (exact if can_test else others).append(each)
@@ -122,7 +134,7 @@ class SkillDraft:
 
 
 def origin_of(instructions: str, files: Files, file: str, name: str, code: str) -> str:
-    """Return where code comes from, for its provenance: instructions, script, hash, and whether it was changed since.
+    """Return the origin of code, for its provenance: instructions, script, hash, and whether the code was changed.
 
     Raises:
         ValueError: The instructions have no such script, or no such function in it.
@@ -131,13 +143,19 @@ def origin_of(instructions: str, files: Files, file: str, name: str, code: str) 
         text = files[file].decode()
         original = _definition(text, name)
     except (KeyError, UnicodeDecodeError, ValueError):
-        raise ValueError(f"The instructions {instructions} have no function `{name}` in {file[:200]!r}.") from None
+        raise ValueError(
+            f"The instructions {instructions} have no function `{name}` in {file[:200]!r}. Correct `file` or `name`."
+        ) from None
     same = ast.dump(original) == ast.dump(_definition(code, name))
     return f"{instructions}/{file}, sha256 {sha256(text)}{'' if same else ', changed'}"[:MOST_CHARS]
 
 
 def _definition(code: str, name: str) -> _Function:
-    """Return the definition of a function in a source. Raises ValueError if there is none."""
+    """Return the definition of a function in a source.
+
+    Raises:
+        ValueError: There is none, or the source is not valid Python.
+    """
     try:
         tree = parse_source(code)
     except (SyntaxError, RecursionError, MemoryError) as error:

@@ -1,6 +1,7 @@
 """Exports skills as one zip file in the Agent Skills format. The same skills always give the same bytes.
 
-Nothing is compressed, since the output of deflate depends on the library's version; times and modes are constant.
+Nothing is compressed, because the output of deflate depends on the version of the library. Times and modes are
+constant.
 """
 
 import io
@@ -18,8 +19,11 @@ _UNIX = 3  # the system in "version made by": with Unix, readers apply the file 
 
 
 def files_of(store: SkillStore, instructions: Instructions, name: str) -> Files:
-    """Return the checked files of a skill's current version, or the files of instructions. Raises SkillMissing,
-    SkillDamaged.
+    """Return the checked files of a skill's current version, or the files of instructions.
+
+    Raises:
+        SkillMissing: There is neither a skill nor instructions of this name.
+        SkillDamaged: The files cannot be used.
     """
     name = skill_name(name)
     if not store.folder(name).is_dir() and instructions.has(name):
@@ -28,7 +32,11 @@ def files_of(store: SkillStore, instructions: Instructions, name: str) -> Files:
 
 
 def zipped(skills: Mapping[str, Files]) -> bytes:
-    """Return a zip file of skills, which are given as their files by name."""
+    """Return a zip file of skills.
+
+    Args:
+        skills: The files of each skill, by the skill's name.
+    """
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(skills):

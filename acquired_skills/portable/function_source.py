@@ -1,4 +1,4 @@
-"""Cuts one function out of a script, with everything at the top level that it needs. The script is only read."""
+"""Extracts one function from a script, with everything that it needs, without running the script."""
 
 import ast
 import re
@@ -13,8 +13,8 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 def source_of(text: str, tree: ast.Module, name: str) -> str:
     """Return a module with the function, the imports, values, functions and classes that it uses, and the script block.
 
-    What the script does when it is run as a program is left out, and so is everything else that the function does not
-    use: nothing in the tests of the function could depend on it.
+    Everything that the function does not use is left out, such as the code that runs when the script is called, because
+    no test of the function could depend on it.
     """
     kept = _needed(tree, name)
     lines = _LINE_END.split(text)
@@ -41,7 +41,7 @@ def _separator(groups: list[str], node: ast.stmt, tree: ast.Module, kept: set[in
 
 
 def _start(node: ast.stmt, lines: list[str]) -> int:
-    """Return the first line of a statement, with its decorators and the comment right above it."""
+    """Return the number of the first line of a statement, including its decorators and the comment right above it."""
     decorators = node.decorator_list if isinstance(node, _Definition) else []
     first = min([node.lineno, *(each.lineno for each in decorators)])
     above = first
@@ -102,7 +102,7 @@ def _used(node: ast.stmt) -> Iterator[str]:
 
 
 def _changes(node: ast.stmt) -> str:
-    """Return the name of the value that a statement such as ``TABLE["x"] = 1`` or ``TABLE.update(…)`` changes."""
+    """Return the name that is changed by a statement such as ``TABLE["x"] = 1`` or ``TABLE.update(…)``; "" for none."""
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute() as place)):
             changed: ast.expr = place

@@ -1,4 +1,4 @@
-"""Imports skills from elsewhere: they are admitted like any proposal; those without tests are kept as instructions."""
+"""Imports Agent Skills. They are admitted like any proposal, and those without tests are stored as instructions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -46,8 +46,10 @@ async def import_skills(
     """Import all skills of a folder or a zip file. If one fails, the others are still imported.
 
     Args:
-        composer: Admits pipelines, after the code skills from the same source. If it is None, pipelines are refused.
-        as_text: Whether to keep everything as instructions, even what could be admitted.
+        provenance: The origin to record for each skill (`acquired_skills.model.provenance`).
+        composer: Admits pipelines, after the other skills from the same source. If it is None, pipelines are refused.
+        ask: Asks a person to approve declarations; None if nobody can be asked.
+        as_text: Whether to store everything as instructions, even skills that could be admitted.
 
     Raises:
         Unreadable: The source is unsafe to read. Nothing was imported.
@@ -56,7 +58,7 @@ async def import_skills(
     names = [one.front.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise Unreadable(f"{path} has more than one skill called {', '.join(twice)}.")
+        raise Unreadable(f"{path} has more than one skill called {', '.join(twice)}. Give each another name.")
     brought: list[ImportResult] = []
     for one in sorted(found, key=lambda one: one.kind is SkillKind.COMPOSED):
         try:
@@ -86,12 +88,12 @@ async def _bring(
     elif composer is not None:
         skill = await composer.compose(proposal)
     else:
-        raise SkillError(f"{name} is a pipeline of tools, and there are no tools here to prove it with.")
+        raise SkillError(f"{name} is a pipeline of tools, which cannot be proved here, because there are no tools.")
     proof = "case" if one.kind is SkillKind.COMPOSED else "test"
     passed = f"{skill.tests} {proof}{'' if skill.tests == 1 else 's'} passed here"
     left = open_questions(skill.admission)
     if left:
-        passed += f", but they prove too little, so it stays on probation ({left} questions without an answer)"
+        passed += f", but they prove too little, so it stays on probation ({left} unanswered questions)"
     return ImportResult(name, "admitted", skill.version, f"{skill.name} version {skill.version} is admitted: {passed}.")
 
 
@@ -99,8 +101,8 @@ async def _keep_as_text(one: ImportCandidate, library: SkillLibrary) -> ImportRe
     name = one.front.name
     skill = await library.find(skill_name(name))
     if skill is not None:
-        raise SkillError(f"There is a skill `{skill.name}`, so instructions of that name cannot be kept.")
+        raise SkillError(f"There is already a skill `{skill.name}`, so instructions of that name cannot be stored.")
     if not await asyncio.to_thread(library.instructions.add, name, one.files):
         return ImportResult(name, "already", 0, f"The instructions {name} already exist with identical files.")
     because = f" ({one.why})" if one.why else ""
-    return ImportResult(name, "instructions", 0, f"{name} is kept as instructions only{because}.")
+    return ImportResult(name, "instructions", 0, f"{name} is stored as instructions only{because}.")

@@ -1,6 +1,6 @@
-"""Proposes calls of a function whose results its author is asked to predict. Nothing is run.
+"""Proposes calls of a function, whose results its author is asked to predict. Nothing is run.
 
-The calls are those of the docstring's examples, or one that fits the annotations, and boundary values made from them.
+The calls come from the examples in the docstring, or else from the annotations. Boundary values are derived from both.
 """
 
 import ast
@@ -14,7 +14,7 @@ from acquired_skills.proof.boundary_calls import boundary_calls
 from acquired_skills.proof.json_calls import as_json
 
 MOST_CALLS = 6
-_MOST_CHARS = 200  # characters of the arguments of one call
+_MOST_CHARS = 200  # maximum number of characters of the arguments of one call
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SAMPLES: Mapping[str, Any] = {
     "str": "Hello World",
@@ -40,7 +40,10 @@ _VARIED: Mapping[str, list[Any]] = {
 
 
 def proposed_calls(node: _Function) -> list[dict[str, Any]]:
-    """Return the arguments, by name, of at most `MOST_CALLS` calls; none if the annotations say too little."""
+    """Return the arguments of at most `MOST_CALLS` calls, by name.
+
+    The list is empty if the docstring has no examples and the annotations say too little.
+    """
     stated = list(_of_examples(node))
     seeds = stated or list(_samples(node))
     fixed = {each.arg for each in (*node.args.args, *node.args.kwonlyargs) if _is_fixed(each.annotation)}
@@ -55,12 +58,12 @@ def proposed_calls(node: _Function) -> list[dict[str, Any]]:
 
 
 def _is_fixed(annotation: ast.expr | None) -> bool:
-    """Return whether a parameter takes only strings of a certain form, so that it has no boundary values."""
+    """Return whether a parameter accepts only strings of a certain form, such as dates, without boundary values."""
     return parts_of(annotation)[0] in _WRITTEN
 
 
 def _of_examples(node: _Function) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of the calls in the docstring, which state their results already."""
+    """Yield the arguments of the calls in the docstring's examples."""
     names = [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
     try:
         examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
@@ -85,7 +88,7 @@ def _of_examples(node: _Function) -> Iterator[dict[str, Any]]:
 
 
 def _samples(node: _Function) -> Iterator[dict[str, Any]]:
-    """Yield arguments that fit the annotations, unless a parameter has neither a known one nor a default."""
+    """Yield arguments that fit the annotations; nothing if a parameter has neither a known annotation nor a default."""
     taken = node.args
     optional = {each.arg for each in taken.args[len(taken.args) - len(taken.defaults) :]}
     optional |= {each.arg for each, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value is not None}
@@ -101,7 +104,11 @@ def _samples(node: _Function) -> Iterator[dict[str, Any]]:
 
 
 def _sample(annotation: ast.expr | None) -> Any:
-    """Return a value of the annotated type. Raises LookupError if there is none here."""
+    """Return a sample value of the annotated type.
+
+    Raises:
+        LookupError: There is no sample of this type.
+    """
     kind, inner = parts_of(annotation)
     if kind in _SAMPLES:
         return _SAMPLES[kind]
@@ -118,7 +125,7 @@ def _sample(annotation: ast.expr | None) -> Any:
 
 
 def _packed(value: Any) -> Any:
-    """Return a JSON value as the data from which boundary calls are made."""
+    """Return a JSON value as packed data, from which boundary calls are derived."""
     match value:
         case list():
             return [_packed(each) for each in value]

@@ -1,6 +1,6 @@
-"""Reads the files of a skill from elsewhere: a function with tests, which can be admitted here, or only instructions.
+"""Reads the files of a skill to import, which is a function with tests that can be admitted, or instructions.
 
-What the files say about proof, signature or version elsewhere is ignored; the skill is proposed like any other.
+Proofs, signatures and versions from elsewhere are ignored, so the skill is proposed like any other.
 """
 
 import ast
@@ -17,16 +17,16 @@ from acquired_skills.store.archive import SKILL_FILE, Files, Unreadable, digest_
 from acquired_skills.store.front_matter import FrontMatter, read_front
 from acquired_skills.store.skill_file import PREFIX
 
-MOST_SOURCE = 64 << 10  # characters; longer Python files are not parsed, because admitted files are never longer
+MOST_SOURCE = 64 << 10  # characters; longer Python files are not parsed, because they could not be admitted
 _MOST_EXAMPLES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class ImportCandidate:
-    """A skill from elsewhere.
+    """A skill to import.
 
     Attributes:
-        digest: SHA-256 of the names and contents of all its files.
+        digest: The SHA-256 of the names and contents of all its files.
         proposal: The proposal to be admitted here; None if the skill has only instructions.
         why: The reason why there is no proposal.
     """
@@ -40,7 +40,11 @@ class ImportCandidate:
 
 
 def read_candidate(files: Files, where: str, provenance: dict[str, str]) -> ImportCandidate:
-    """Read the files without running anything. Raises Unreadable if it is not an Agent Skill, or not supported here."""
+    """Read the files of a skill without running anything.
+
+    Raises:
+        Unreadable: The files are not an Agent Skill, or one of a kind that is not supported here.
+    """
     data = files.get(SKILL_FILE)
     if data is None:
         raise Unreadable(f"{where} has no {SKILL_FILE}, so it is not a skill.")
@@ -77,28 +81,34 @@ def _kind(front: FrontMatter, where: str) -> SkillKind:
     try:
         return SkillKind(kind)
     except ValueError:
-        raise Unreadable(f"{where}: {front.name} is of the unknown kind `{kind[:40]}`.") from None
+        raise Unreadable(
+            f"{where}: {front.name} has the unknown kind `{kind[:40]}`. A newer version of Knackbox may support it."
+        ) from None
 
 
 def _pipeline_and_cases(name: str, files: Files, where: str) -> tuple[str, str]:
-    """Return the JSON texts of a composed skill, unchecked. Raises Unreadable."""
+    """Return the JSON texts of a composed skill's pipeline and cases, unchecked.
+
+    Raises:
+        Unreadable: One of them is missing, or is not UTF-8 text.
+    """
     program, cases = (files.get(path) for path in SkillKind.COMPOSED.files(name))
     if program is None or cases is None:
         raise Unreadable(f"{where} is composed, but has no {SkillKind.COMPOSED.files(name)[program is not None]}.")
     try:
         return program.decode(), cases.decode()
     except UnicodeDecodeError:
-        raise Unreadable(f"{where} is composed, but its pipeline or its cases are not UTF-8.") from None
+        raise Unreadable(f"{where} is composed, but its pipeline or its cases are not UTF-8 text.") from None
 
 
 def _program_and_cases(name: str, files: Files, kind: SkillKind) -> tuple[str, str] | str:
-    """Return the texts of a Node or Bash skill, unchecked, or the reason why they cannot be used."""
+    """Return the program and the cases of a Node or Bash skill, unchecked, or the reason why they cannot be used."""
     try:
         program, cases = (files[path].decode() for path in kind.files(name))
     except KeyError as missing:
         return f"it has no {missing.args[0]}"
     except UnicodeDecodeError:
-        return "its program or its cases are not UTF-8"
+        return "its program or its cases are not UTF-8 text"
     return program, cases
 
 
@@ -150,7 +160,7 @@ def _imports(tree: ast.Module, name: str) -> bool:
 
 
 def _examples(front: FrontMatter) -> tuple[str, ...]:
-    """Return the examples if they have the form that Knackbox writes. Static checks limit their number and size."""
+    """Return the examples, if they have the form that Knackbox writes. Static checks limit their number and size."""
     text = front.metadata.get(f"{PREFIX}examples", "[]")
     try:
         found = json.loads(text) if len(text) <= _MOST_EXAMPLES else []
@@ -160,7 +170,7 @@ def _examples(front: FrontMatter) -> tuple[str, ...]:
 
 
 def _extra_files(front: FrontMatter, files: Files, name: str) -> dict[str, str]:
-    """Return the extra files that the front matter lists, as far as they exist, unchecked."""
+    """Return the extra files that the front matter lists, unchecked. Missing ones are left out."""
     try:
         listed = json.loads(front.metadata.get(f"{PREFIX}extra", "{}"))
     except (ValueError, RecursionError):

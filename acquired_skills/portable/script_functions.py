@@ -1,4 +1,4 @@
-"""Lists the functions in the scripts of instructions that could become skills. The scripts are only read."""
+"""Finds functions that could become skills in the scripts of instructions, without running the scripts."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from acquired_skills.proof.snake_case import snake_case
 from acquired_skills.store.archive import Files
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_PROGRAMS = frozenset(("main", "cli"))  # what a script does when it is run
+_PROGRAMS = frozenset(("main", "cli"))  # functions that run a script as a program
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class ScriptFunction:
 
     Attributes:
         file: The path of the script in the instructions.
-        name: Its name, which the skill will have in snake_case.
-        node: Its definition.
-        code: The function with what it needs of its script; "" if it cannot become a skill.
+        name: The name of the function. In snake_case, it becomes the name of the skill.
+        node: The definition of the function.
+        code: The function with everything that it needs from its script; "" if it cannot become a skill.
         why_not: Why it cannot become a skill as it is; "" if it can.
     """
 
@@ -40,7 +40,7 @@ class ScriptFunction:
 
 
 def script_functions(files: Files) -> list[ScriptFunction]:
-    """Return the public functions at the top level of all Python files but tests, by file and line."""
+    """Return the public top-level functions of all Python files except tests, sorted by file and line."""
     sources = {path: (text, tree) for path, text, tree in python_sources(files) if not is_test(path)}
     modules = {_module(path) for path in sources}
     modules |= {part for path in sources for part in path.split("/")[:-1]}
@@ -48,21 +48,21 @@ def script_functions(files: Files) -> list[ScriptFunction]:
 
 
 def find_function(functions: Sequence[ScriptFunction], wanted: str) -> ScriptFunction:
-    """Return the function that is wanted, by its name or as ``FILE:FUNCTION``.
+    """Return the function with the wanted name, or at the wanted ``FILE:FUNCTION``.
 
     Raises:
-        LookupError: There is none or more than one, or it can never become a skill. The message says why.
+        LookupError: There is no such function, or more than one, or it cannot become a skill. The message says why.
     """
     file, _, name = wanted.rpartition(":")
     found = [each for each in functions if each.name == name and file in ("", each.file)]
     if not found:
         known = ", ".join(each.name for each in functions if each.code)
         raise LookupError(
-            f"There is no function `{wanted[:80]}` here. Functions that could be skills: {known or 'none'}."
+            f"There is no function `{wanted[:80]}` here. Functions that could become skills: {known or 'none'}."
         )
     if len(found) > 1:
         places = " or ".join(f"{each.file}:{each.name}" for each in found)
-        raise LookupError(f"More than one file has a function `{name}`: say {places}.")
+        raise LookupError(f"More than one file has a function `{name}`: choose one as {places}.")
     if not found[0].code:
         raise LookupError(f"{name} cannot become a skill: {found[0].why_not}.")
     return found[0]

@@ -1,13 +1,13 @@
-"""Writes JSON values as Python source of the kind that an annotation names: ``(1, 2)`` for ``tuple[int, int]``.
+"""Writes JSON values as Python source of an annotated type, such as ``(1, 2)`` for ``tuple[int, int]``.
 
-Annotations are read, never evaluated.
+Annotations are read from the syntax tree and never evaluated.
 """
 
 import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_TEXTS: Mapping[str, tuple[str, str]] = {  # how a text becomes a value, and the import that this needs
+_TEXTS: Mapping[str, tuple[str, str]] = {  # the expression that converts a string to the type, and its import
     "date": ("date.fromisoformat({})", "from datetime import date"),
     "datetime": ("datetime.fromisoformat({})", "from datetime import datetime"),
     "time": ("time.fromisoformat({})", "from datetime import time"),
@@ -20,7 +20,7 @@ _SETS = {"set": "set", "Set": "set", "AbstractSet": "set", "frozenset": "frozens
 
 
 def literal_of(value: Any, annotation: ast.expr | None) -> str:
-    """Return an expression for the value."""
+    """Return a Python expression for a JSON value, of the annotated type."""
     kind, inner = parts_of(annotation, value)
     match value:
         case list() if kind in ("tuple", "Tuple"):
@@ -54,7 +54,7 @@ def imports_of(annotations: Sequence[ast.expr | None]) -> list[str]:
 def parts_of(annotation: ast.expr | None, value: Any = ...) -> tuple[str, list[ast.expr]]:
     """Return the name of a type and its arguments: ``list`` and ``[int]`` for ``list[int]``.
 
-    Of a union this is the first type other than None; the one for None if the value is None.
+    For a union, this is the first type that is not None, or None if the value is None.
     """
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
@@ -75,7 +75,7 @@ def parts_of(annotation: ast.expr | None, value: Any = ...) -> tuple[str, list[a
 
 
 def name_of(node: ast.AST | None) -> str:
-    """Return the last part of a name: ``date`` for ``datetime.date``; "" for anything else."""
+    """Return the last part of a name, such as ``date`` for ``datetime.date``; "" for any other node."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name

@@ -11,14 +11,14 @@ from acquired_skills.proof.admission_report import open_questions
 from acquired_skills.store.instructions import Instruction
 from acquired_skills.store.totals import VersionStats
 
-INSTRUCTIONS = "instructions"  # shown as the state
+INSTRUCTIONS = "instructions"  # shown in place of a state
 
 
 Stats = Mapping[tuple[str, int], VersionStats]  # statistics by name and version
 
 
 def by_version(stats: Iterable[VersionStats]) -> Stats:
-    """Index statistics for `summary`."""
+    """Index statistics by name and version, for `summary`."""
     return {(one.name, one.version): one for one in stats}
 
 
@@ -26,9 +26,9 @@ class Summary(TypedDict):
     """One row of a list of skills and instructions.
 
     Attributes:
-        version: None for instructions.
-        success_rate: None before the first counted call.
-        open_questions: Questions of its admission that nobody has answered; it stays on probation while there are any.
+        version: The current version; None for instructions.
+        success_rate: The share of counted calls that succeeded; None before the first counted call.
+        open_questions: The number of unanswered questions of its admission. While there are any, it stays on probation.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Numbers(TypedDict):
 
 
 def summary(skill: Skill, stats: Stats | None = None) -> Summary:
-    """Return one row: what the skill is, its state, and the statistics of its current version."""
+    """Return the row of a skill, with its state and the statistics of its current version."""
     own = (stats or {}).get((skill.name, skill.version))
     return {
         "name": skill.name,
@@ -74,7 +74,7 @@ def summary(skill: Skill, stats: Stats | None = None) -> Summary:
 
 
 def text_summary(one: Instruction) -> Summary:
-    """Return one row for instructions, which have no version and no calls."""
+    """Return the row of instructions, which have neither a version nor calls."""
     return {
         "name": one.name,
         "version": None,
@@ -87,18 +87,18 @@ def text_summary(one: Instruction) -> Summary:
 
 
 def marked_state(row: Summary) -> str:
-    """Return the state of a skill, with the number of questions about it that nobody has answered."""
+    """Return the state of a skill, with the number of its open questions, if any."""
     left = row["open_questions"]
     return f"{row['state']}, {left} open question{'' if left == 1 else 's'}" if left else row["state"]
 
 
 def text_details(one: Instruction) -> dict[str, Any]:
-    """Return everything about instructions."""
+    """Return everything known about instructions."""
     return {**text_summary(one), "text": one.text, "files": list(one.files)}
 
 
 def text_in_full(one: Instruction) -> str:
-    """Format instructions for reading, with a note on what they are."""
+    """Format instructions for reading, with a note that they are not a tool."""
     others = ""
     if one.files:
         others = f"\nOther files: {', '.join(map(ascii, one.files))}."
@@ -109,7 +109,7 @@ def text_in_full(one: Instruction) -> str:
 
 
 def details(skill: Skill, program: SkillProgram, tests: bytes, stats: Iterable[VersionStats]) -> dict[str, Any]:
-    """Return everything about one skill, including its source."""
+    """Return everything known about one skill, including its source."""
     return {
         **summary(skill, by_version(stats)),
         "parameters": skill.parameters,
@@ -153,7 +153,7 @@ def success_rate(one: VersionStats | None) -> float | None:
 
 
 def needs(skill: Skill) -> str:
-    """Format in one line what a skill needs besides its code; "" if it needs nothing."""
+    """Format the requirements of a skill besides its code in one line; "" if there are none."""
     parts = [
         f"{what}: {', '.join(found)}"
         for what, found in (("packages", skill.dependencies), ("connects to", skill.destinations))

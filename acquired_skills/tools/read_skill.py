@@ -1,8 +1,8 @@
-"""`read_skill`: reads instructions, the Agent Skills that have no function and no tests to be a tool (SKILL-15).
+"""`read_skill`: the tool that reads instructions, which are Agent Skills without a function and tests (SKILL-15).
 
-A turn is offered the names and descriptions of those that fit its query, in the description of this tool. The model
-reads the text when it needs it, and the other files after that, by their relative paths. The format calls this
-progressive disclosure.
+The description of this tool offers a turn the names and descriptions of the instructions that fit its query. The model
+reads the text when it needs it, and then other files by their relative paths. The format calls this progressive
+disclosure.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from engine.contract.spec import Annotations, Origin, ToolSpec
 from engine.dispatch.refusals import wrong_arguments
 
 NAME = "read_skill"
-MOST_OFFERED = 20  # instructions in one description
-MOST_CHARACTERS = 300  # characters of each description
+MOST_OFFERED = 20  # maximum number of instructions in the description of the tool
+MOST_CHARACTERS = 300  # maximum number of characters of the description of one of them
 _MOST_NAMED = 50
 _PARAMETERS = {
     "type": "object",
@@ -46,13 +46,17 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class ReadSkill:
-    """The tool. Its spec offers some of the instructions, but it can read any of them."""
+    """The tool `read_skill`. Its spec offers some of the instructions, but it can read all of them."""
 
     instructions: Instructions
     spec: ToolSpec
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002 -- a tool's method
-        """Return the text of the instructions, or of one of their files. Raises ToolFailure if there is none."""
+        """Return the text of the instructions, or of one of their files.
+
+        Raises:
+            ToolFailure: There are no such instructions, or no such file.
+        """
         name, path = arguments["name"], arguments.get("file") or SKILL_FILE
         try:
             files = await asyncio.to_thread(self.instructions.files, name)
@@ -60,7 +64,7 @@ class ReadSkill:
                 return await asyncio.to_thread(_whole, name, files)
         except SkillMissing as error:
             known = ", ".join((await asyncio.to_thread(self.instructions.names))[:_MOST_NAMED])
-            raise wrong_arguments(f"{error} There are: {known or 'none'}.") from None
+            raise wrong_arguments(f"{error} Existing instructions: {known or 'none'}.") from None
         except SkillDamaged as error:
             raise ToolFailure(str(error), reason="skill_damaged", may_have_started=False) from error
         if path not in files:
@@ -70,11 +74,15 @@ class ReadSkill:
             return files[path].decode()
         except UnicodeDecodeError:
             size = f"{len(files[path]):,} bytes"
-            return f"{path} is not text ({size}). Programs that `execute` runs with skill={name!r} can open it."
+            return f"{path} is not text ({size}). To open it, run a program with `execute` and skill={name!r}."
 
 
 def read_skill(instructions: Instructions, offered: Sequence[InstructionHit]) -> ReadSkill:
-    """Return the tool for a turn. Its description names the instructions in `offered`, the most important first."""
+    """Return the tool for a turn.
+
+    Args:
+        offered: The instructions that its description names, the most important first.
+    """
     lines = [f"- {one.name}: {_cut(one.description)}" for one in offered[:MOST_OFFERED]]
     if len(offered) > MOST_OFFERED:
         lines.append(f"- and {len(offered) - MOST_OFFERED} more, which are offered when they fit the request")
@@ -97,7 +105,11 @@ def _cut(text: str) -> str:
 
 
 def _whole(name: str, files: Files) -> Produced[dict[str, Any]]:
-    """Return the text below the front matter, and the names of the other files. Raises SkillDamaged."""
+    """Return the text below the front matter, with the names of the other files.
+
+    Raises:
+        SkillDamaged: The front matter is missing or invalid.
+    """
     front, text = read_front(files[SKILL_FILE], f"{name}/{SKILL_FILE}")
     others = sorted(path for path in files if path != SKILL_FILE)
     note = (

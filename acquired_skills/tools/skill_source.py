@@ -15,29 +15,34 @@ from acquired_skills.tools.skill_tool import SkillTool, skill_tool
 from engine.contract.source import Match, Matches, NoTools, Tool
 from engine.contract.turn import Turn
 
-_MOST_KEPT = 5_000  # cached tools, to bound memory
+_MOST_KEPT = 5_000  # maximum number of cached tools, to limit memory
 AnyTool: TypeAlias = SkillTool | ComposedTool
 _by_name = attrgetter("spec.name")
 
 
 class SkillSource:
-    """A source that gives each turn skills as tools, sorted by name.
+    """A source that offers skills as tools, sorted by name.
 
-    For a turn with a query, these are the skills that retrieval finds; without one, all listed skills.
+    A turn with a query is offered the skills that retrieval finds. A turn without one is offered all listed skills.
     """
 
     name = "skills"
-    undotted = True  # skills are named as Python functions
+    undotted = True  # skills have names of Python functions, without dots
 
     def __init__(self, library: SkillLibrary, instructions: InstructionSearch | None = None) -> None:
-        """Offer the skills of `library` and, through the tool `read_skill`, the `instructions`, if any."""
+        """Create the source.
+
+        Args:
+            library: The skills.
+            instructions: The instructions to offer through the tool `read_skill`; None for none.
+        """
         self._library = library
         self._instructions = instructions
         self._made: dict[str, AnyTool] = {}
         self._listed: tuple[Sequence[Skill], Sequence[InstructionHit], tuple[Tool, ...]] = ((), (), ())
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:
-        """Return the tools for this turn, taking into account the changes made by other processes."""
+        """Return the tools for this turn, including changes by other processes."""
         if turn.query and turn.query.strip():
             found = await self._library.search(turn.query)
             texts = await self._fitting(turn.query)
@@ -54,14 +59,14 @@ class SkillSource:
         return self._listed[2]
 
     async def find(self, name: str) -> AnyTool | ReadSkill | None:
-        """Return the skill with exactly this name, even a disabled one, whose call reports that."""
+        """Return the skill with exactly this name, even if it is disabled. A call then reports that."""
         skill = await self._library.find(name)
         if skill is not None:
             return self._tool(skill)
         return self._reader(await self._texts()) if name == NAME else None
 
     async def page(self, after: str, limit: int) -> Sequence[Tool]:
-        """Return the next listed skills by name."""
+        """Return the next listed skills, in the order of their names."""
         tools: list[Tool] = [*self._tools(await self._library.page(limit, after, listed=True))]
         if after < NAME and (len(tools) < limit or _by_name(tools[-1]) > NAME):
             tools = self._with_texts(tools, await self._texts())[:limit]
@@ -85,7 +90,7 @@ class SkillSource:
         return tool if tool.skill.state.listed else None
 
     async def names(self) -> Sequence[str]:
-        """The names of all listed skills, sorted."""
+        """Return the names of all listed skills, sorted."""
         names = await self._library.names()
         return sorted({*names, NAME}) if await self._texts() else names
 
@@ -101,7 +106,7 @@ class SkillSource:
         return read_skill(self._library.instructions, texts) if texts else None
 
     def _with_texts(self, tools: Sequence[Tool], texts: Sequence[InstructionHit]) -> list[Tool]:
-        """Add the tool that reads these instructions to tools sorted by name."""
+        """Return the tools with the tool that reads these instructions, sorted by name."""
         all_tools = list(tools)
         if (reader := self._reader(texts)) is not None and all(_by_name(tool) != NAME for tool in all_tools):
             insort(all_tools, reader, key=_by_name)

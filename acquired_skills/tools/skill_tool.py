@@ -19,9 +19,9 @@ from engine.dispatch.outcome import failure_of
 from engine.dispatch.render import is_large
 from sandbox.contract import Destination, Job, Mount, Outcome, SandboxError
 
-GRACE_S = 2.0  # seconds before the engine's deadline at which the box ends a call and says why
-_PRINTED = 2_000  # bytes of stdout in a failure
-BUILD_S = 120.0  # seconds for rebuilding an evicted environment
+GRACE_S = 2.0  # the box ends a call this many seconds before the engine's deadline, so that it can report the reason
+_PRINTED = 2_000  # maximum number of bytes of stdout in the message of a failure
+BUILD_S = 120.0  # time limit in seconds for rebuilding an evicted environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,11 @@ class SkillTool:
     spec: ToolSpec
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Return the function's JSON value. Raises ToolFailure for failures of the code, SandboxError when no box ran
-        it.
+        """Run the skill in a box and return its value as JSON.
+
+        Raises:
+            ToolFailure: The code failed, or the skill cannot be run in its state.
+            SandboxError: No box can run.
         """
         if not self.skill.state.listed:
             raise refusal(await self._why_not(ctx), "skill_not_listed")
@@ -43,13 +46,13 @@ class SkillTool:
         try:
             outcome = await ctx.sandbox.run(job, on_output=None if ctx.progress is no_progress else Pieces(ctx))
         except SandboxError:
-            self._log(ctx, began, FailureClass.RETRYABLE)  # the failure is ours, not the skill's
+            self._log(ctx, began, FailureClass.RETRYABLE)  # the failure is the engine's, not the skill's
             raise
         wrong = await self._misfit(outcome.value) if outcome.ok else ""
         if outcome.ok and not wrong:
             self._log(ctx, began, None)
             self.library.track.keep_request(self.skill, ctx.turn)
-            if not self.library.track.settled(self.skill):
+            if not self.library.track.keeps_state(self.skill):
                 await self.library.judge(self.skill)
             return _answer(outcome)
         refused = refused_connections(outcome.connections)
@@ -62,7 +65,7 @@ class SkillTool:
         raise failure
 
     async def _misfit(self, value: Any) -> str:
-        """Return how the value differs from the skill's output schema, or "" if it fits."""
+        """Return how a value differs from the skill's output schema, or "" if it fits."""
         schema = self.skill.returns
         if schema is None:
             return ""
@@ -77,15 +80,15 @@ class SkillTool:
     async def _why_not(self, ctx: CallContext) -> str:
         if self.skill.state is SkillState.QUARANTINED:
             return f"{await self._quarantined(ctx)}\nNothing was run."
-        return f"The skill `{self.skill.name}` is {self.skill.state}: enable it with manage_skills first."
+        return f"The skill `{self.skill.name}` is {self.skill.state}, so it was not run. Enable it with manage_skills."
 
     async def _quarantined(self, ctx: CallContext) -> str:
-        """Return the message for the agent: what happened, what to do, and this user's failed inputs."""
+        """Return the message about a quarantined skill, with this user's failed inputs as test cases."""
         name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill, visible_user(ctx.turn))
-        cases = f", whose tests cover what it failed on:\n{as_tests(name, failed, self.skill.kind)}" if failed else "."
+        cases = f". Add tests for its failed calls:\n{as_tests(name, failed, self.skill.kind)}" if failed else "."
         return (
-            f"`{name}` version {self.skill.version} failed so often that it is quarantined: no longer offered. Propose "
-            f"a repaired version with create_skill{cases}"
+            f"`{name}` version {self.skill.version} failed so often that it is quarantined and no longer offered. "
+            f"Propose a repaired version with create_skill{cases}"
         )
 
     async def _job(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Job:
@@ -98,7 +101,10 @@ class SkillTool:
         try:
             program = await self.library.program(skill)
         except SkillDamaged as damage:
-            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it again."
+            text = (
+                f"{damage} The skill was not run. Set its folder aside with `knackbox skills verify`, then create it "
+                "again with create_skill."
+            )
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
         return job_of(skill, program, arguments, Mount(ctx.workspace.root))
 

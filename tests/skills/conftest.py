@@ -1,4 +1,4 @@
-"""One sandbox per test module: a template is started once, every job gets a fresh box of it."""
+"""Fixtures: one sandbox for each test module, so that its template is started only once."""
 
 from collections.abc import AsyncIterator
 

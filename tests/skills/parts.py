@@ -1,4 +1,4 @@
-"""Real parts, put together as a pack does, and proposals to feed them."""
+"""Real parts, combined as a pack combines them, and proposals, for the tests of skills."""
 
 import hashlib
 from collections.abc import AsyncIterator, Iterator
@@ -31,14 +31,14 @@ from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
 from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, Sandbox
 
-# Admits a skill without mutation testing, which is two thirds of an admission and is proved in `tests/skills/proof`.
+# Admits a skill without mutation testing, which takes two thirds of an admission and is tested in `tests/skills/proof`.
 WITHOUT_MUTANTS = Effort(threshold=0.0)
 ENVIRON_WITHOUT_MUTANTS = {"KNACKBOX_SKILLS_MUTANTS_NOTICED": "0"}  # the same for an engine or a command
 STATIC = frozenset({"execute", "file_system", "create_skill"})
 
 
 class NoSandbox:
-    """For what must not run anything."""
+    """A sandbox that fails the test if anything runs."""
 
     name = "none"
 
@@ -72,8 +72,10 @@ async def opened_library(
     trust: Trust | None = None,
     effort: Effort = WITHOUT_MUTANTS,
 ) -> AsyncIterator[SkillLibrary]:
-    """A library on a home, with everything real that `acquired_skills.pack` gives it. compared: 0, since most skills of
-    these tests do the same."""
+    """Open the library of a home with the same real parts as `acquired_skills.pack`.
+
+    By default, `compared` is 0, because most skills of these tests are duplicates.
+    """
     with opened_records(home) as records:
         vectors = VectorStore(home / "chroma", records)
 
@@ -125,14 +127,14 @@ def test_adds():
 
 
 def proposal(name: str = "add_one", body: str = "return number + 1", tests: str = "", **more: object) -> Proposal:
-    """A skill that adds one, or what is said in its place."""
+    """Return a proposal of a skill that adds one, with other values for some fields."""
     code = f'def {name}(number: int) -> int:\n    """Add one.\n\n    Args:\n        number: to add to.\n    """\n    {body}\n'
     tests = tests or f"from {name} import {name}\n\n\ndef test_adds():\n    assert {name}(1) == 2\n"
     return replace(Proposal(name, "Adds one to a whole number.", code, tests), **more)  # type: ignore[arg-type]
 
 
 def skill(name: str = "add_one", version: int = 1, code: bytes = b"code\n", tests: bytes = b"tests\n") -> Skill:
-    """A skill as it is after admission, for stores that never run it."""
+    """Return a skill as it is after admission, for stores, which never run it."""
     return Skill(
         name=name,
         version=version,

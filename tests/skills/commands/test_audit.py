@@ -1,4 +1,4 @@
-"""`knackbox skills audit`: stored skills prove themselves again, by today's rules."""
+"""`knackbox skills audit` runs the admission of stored skills again by today's rules."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ CASES = [{"arguments": {"number": 1}, "expect": 2}]
 
 
 async def stored(home: Path, proposals: list[tuple[Proposal, SkillKind]]) -> None:
-    """Store skills without any proof, as an earlier release with weaker rules might have done."""
+    """Store skills without proof, as an earlier release with weaker rules might have done."""
     home.mkdir()
     async with opened_library(home) as library:
         for number, (one, kind) in enumerate(proposals):
@@ -38,7 +38,7 @@ async def stored(home: Path, proposals: list[tuple[Proposal, SkillKind]]) -> Non
             await library.publish(made, one, 0)
 
 
-def test_an_audit_lists_what_would_be_refused_today_and_disables_it_only_when_asked(
+def test_an_audit_lists_skills_that_would_be_refused_today_and_disables_them_only_on_request(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "data"
@@ -89,7 +89,7 @@ def test_an_audit_lists_what_would_be_refused_today_and_disables_it_only_when_as
     assert (shown.code, "[expected]" in shown.out, "1 would be refused today" in shown.err) == (0, True, True)
 
 
-def test_a_skill_that_cannot_be_read_is_reported_and_the_others_are_tried(
+def test_an_audit_reports_an_unreadable_skill_and_continues_with_the_others(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "data"
@@ -102,9 +102,9 @@ def test_a_skill_that_cannot_be_read_is_reported_and_the_others_are_tried(
     assert found.get("add_one") in {None, "unknown"}  # set aside when the home was opened, or found to be damaged now
 
 
-def test_an_audit_at_the_terminal_shows_how_many_skills_are_tried(tmp_path: Path) -> None:
+def test_an_audit_at_the_terminal_shows_its_progress(tmp_path: Path) -> None:
     home = tmp_path / "data"
     asyncio.run(stored(home, [(proposal(f"add_{n}", WEAK), SkillKind.CODE) for n in range(3)]))
     code, shown = at_terminal(home, "skills", "audit", prompt="never asked", answer=str)
     assert code == 0, shown
-    assert re.search(r"trying every skill again .*[0-3]/3", shown)
+    assert re.search(r"running the admission of every skill again .*[0-3]/3", shown)

@@ -1,4 +1,4 @@
-"""`knackbox skills …`, as a person runs it."""
+"""The commands `knackbox skills …`, as a person runs them."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def skills(home: Path, capfd: pytest.CaptureFixture[str]) -> Shell:
 
 
 @pytest.mark.spec("SKILL-11", "SKILL-10")
-def test_a_person_can_do_what_the_tools_do(skills: Shell) -> None:
+def test_the_commands_can_do_what_the_tools_do(skills: Shell) -> None:
     assert skills("list", "--json").last == []
     refused = skills.add("empty.py")
     assert refused.code == 1
@@ -59,7 +59,7 @@ def test_a_person_can_do_what_the_tools_do(skills: Shell) -> None:
     assert skills("reindex", "--json").last["indexed"] == 1
 
 
-def test_what_does_not_exist_is_one_clear_line_and_exit_2(skills: Shell) -> None:
+def test_a_missing_skill_gives_a_one_line_message_and_exit_2(skills: Shell) -> None:
     for command in ("show", "delete", "disable", "enable", "restore", "rollback", "history"):
         ran = skills(command, "nobody")
         assert ran.code == 2, command
@@ -68,14 +68,14 @@ def test_what_does_not_exist_is_one_clear_line_and_exit_2(skills: Shell) -> None
 
 
 @pytest.mark.spec("SKILL-10")
-def test_a_damaged_skill_is_set_aside_named_and_nothing_is_lost(skills: Shell, home: Path) -> None:
+def test_a_damaged_skill_is_set_aside_and_reported_without_losing_files(skills: Shell, home: Path) -> None:
     skills.add()
     code = home / "data" / "acquired_skills" / "add-one" / "scripts" / "add_one.py"
     code.write_text("changed by hand")
     report = skills("verify", "--json")
     assert report.code == 3
     (aside,) = report.last["set_aside"]
-    assert "is not what was admitted" in aside["reason"]
+    assert "was changed after it was admitted" in aside["reason"]
     assert Path(aside["kept"], "scripts", "add_one.py").read_text() == "changed by hand"
     again = skills("verify", "--json")
     assert (again.code, again.last["known"]) == (0, 0)
@@ -91,7 +91,7 @@ def test_a_lost_database_is_rebuilt_by_reindex(skills: Shell, home: Path) -> Non
 
 
 @pytest.mark.spec("SKILL-11")
-def test_nothing_in_a_skill_does_anything_to_a_terminal(skills: Shell, home: Path) -> None:
+def test_control_characters_in_a_skill_do_not_reach_the_terminal(skills: Shell, home: Path) -> None:
     evil = "\x1b]0;owned\x07\x9b2J\u202e"
     code = home / "add_one.py"
     code.write_text(f"{code.read_text()}# {evil}\n")

@@ -1,4 +1,4 @@
-"""An import without an author stays on probation, and every list says that questions about it are open."""
+"""A skill that is imported without an author stays on probation, and lists show its open questions."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def weak_skill(folder: Path) -> Path:
     return folder / "add-one"
 
 
-def test_a_person_sees_the_mark_in_list_and_show(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_list_and_show_display_the_number_of_open_questions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     home = str(tmp_path / "home")
     assert here(capfd, "--home", home, "skills", "import", str(weak_skill(tmp_path))).code == 0
     (row,) = here(capfd, "--home", home, "skills", "list", "--json").last
@@ -42,7 +42,7 @@ def test_a_person_sees_the_mark_in_list_and_show(tmp_path: Path, capfd: pytest.C
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_an_agent_sees_the_mark_and_successful_calls_do_not_remove_it(
+async def test_an_agent_sees_open_questions_which_successful_calls_do_not_remove(
     tmp_path: Path, box: NamespaceSandbox
 ) -> None:
     weak_skill(tmp_path)

@@ -1,4 +1,4 @@
-"""Functions of imported instructions become skills: at the terminal, with a file, and through an agent's calls."""
+"""Turning functions of imported instructions into skills, at the terminal, with a file, and by an agent."""
 
 import json
 import re
@@ -86,7 +86,7 @@ def test_a_person_predicts_the_results_at_the_terminal_and_the_skill_is_admitted
     assert not (home.parent / "ran").exists()
 
 
-def test_a_draft_is_printed_filled_and_proposed_from_a_file(tmp_path: Path, prove: Any) -> None:
+def test_a_draft_can_be_printed_completed_and_proposed_from_a_file(tmp_path: Path, prove: Any) -> None:
     listed = prove("prove", "size-tools", "--json").last
     assert [each["function"] for each in listed] == ["next_size", "unrelated"]
     assert "next_size" in prove("prove", "size-tools").out
@@ -111,17 +111,19 @@ def test_a_draft_is_printed_filled_and_proposed_from_a_file(tmp_path: Path, prov
     ("words", "code", "says"),
     [
         (("other-tools",), 2, "There are no instructions `other-tools`"),
-        (("size-tools", "missing"), 2, "Functions that could be skills: next_size, unrelated"),
+        (("size-tools", "missing"), 2, "Functions that could become skills: next_size, unrelated"),
         (("size-tools", "next_size"), 2, "No results were given"),
     ],
 )
-def test_what_cannot_be_proved_says_what_to_do(prove: Any, words: tuple[str, ...], code: int, says: str) -> None:
+def test_a_function_that_cannot_be_proved_gives_a_message_with_what_to_do(
+    prove: Any, words: tuple[str, ...], code: int, says: str
+) -> None:
     ran = prove("prove", *words)
     assert (ran.code, says in ran.err) == (code, True), ran.err
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_an_agent_gets_the_draft_and_proposes_it_with_its_origin(tmp_path: Path, box: NamespaceSandbox) -> None:
+async def test_an_agent_gets_a_draft_and_proposes_it_with_its_origin(tmp_path: Path, box: NamespaceSandbox) -> None:
     script = (instructions(tmp_path) / "scripts" / "sizes.py").read_bytes()
     async with Engine.open(tmp_path / "home", sandbox=box, environ={}) as engine:
         library = engine.need(SkillLibrary)

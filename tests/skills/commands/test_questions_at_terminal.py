@@ -1,4 +1,4 @@
-"""`knackbox skills add` asks the person at the terminal for the results that the tests do not prove."""
+"""`knackbox skills add` asks the person at the terminal for results if the tests prove too little."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_the_person_at_the_terminal_answers_and_the_skill_is_admitted(tmp_path: 
 
 
 @pytest.mark.parametrize("typed", ["\n", "\x04"])
-def test_without_answers_the_questions_are_in_the_refusal(tmp_path: Path, words: list[str], typed: str) -> None:
+def test_without_answers_the_refusal_contains_the_questions(tmp_path: Path, words: list[str], typed: str) -> None:
     code, shown = at_terminal(tmp_path / "home", *words, prompt="\n> ", answer=lambda _: typed)
     assert code == 1
     assert '{"arguments": {"number": ' in shown

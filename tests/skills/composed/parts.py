@@ -1,4 +1,4 @@
-"""Tools to compose, an engine with them, and pipelines."""
+"""Tools and pipelines for the tests of composed skills, and an engine with these tools."""
 
 import json
 from collections.abc import AsyncIterator
@@ -25,18 +25,18 @@ async def read_page(url: str) -> dict[str, Any]:
     """Read a page.
 
     Args:
-        url: where it is.
+        url: The address of the page.
     """
     return {"title": f"Page {url}", "links": [f"{url}/{n}" for n in range(3)]}
 
 
 @tool(category="notes", required_permission="admin", side_effects=("message_sent",))
 async def send_note(ctx: CallContext, to: str, text: str) -> dict[str, Any]:
-    """Send a note; each is a line of a file, so that one can count them.
+    """Send a note. Each becomes a line of a file, so that tests can count the notes.
 
     Args:
-        to: who gets it.
-        text: what it says.
+        to: The recipient.
+        text: The text of the note.
     """
     if (ctx.workspace.root / "closed").exists():
         raise ToolFailure("the post office is closed", failure_class=FailureClass.FATAL, may_have_started=False)
@@ -58,7 +58,7 @@ TOOLS = (read_page, send_note, burn_notes)
 
 
 def sent(home: Path) -> list[str]:
-    """What was really sent."""
+    """Return the notes that were sent."""
     file = home / "workspace" / "sent.txt"
     return file.read_text().splitlines() if file.exists() else []
 

@@ -1,4 +1,4 @@
-"""What reading a pipeline finds, before anything runs; and what its cases must show."""
+"""The static checks of a pipeline, and its proof by cases."""
 
 import json
 import re
@@ -51,30 +51,30 @@ TYPED = {"type": "object", "properties": {"url": {"type": "integer"}}, "required
         (steps(FETCH, parameters=TYPED), "gives integer, where string is taken"),
         (
             steps(FETCH, parameters={"type": "object", "properties": {}}),
-            "which the schema of `arguments` does not have",
+            "but the schema of `arguments` has no such value",
         ),
-        (steps(FETCH, parameters={**TYPED, "properties": {"url": {}, "b": {}}}), "Nothing refers to the arguments b"),
-        (steps({"name": "m", "map": {"text": ["a"]}, "each": steps(FETCH)}), "gives string, not a list"),
+        (steps(FETCH, parameters={**TYPED, "properties": {"url": {}, "b": {}}}), "The arguments b are not used"),
+        (steps({"name": "m", "map": {"text": ["a"]}, "each": steps(FETCH)}), "is string, but must be a list"),
         (steps({**FETCH, "inputs": {"url": {"from": "/arguments/resume"}}}), "choose another name for yours"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_runs(pipeline: Any, said: str) -> None:
+def test_problems_are_reported_before_anything_runs(pipeline: Any, said: str) -> None:
     found = "\n".join(problems(pipeline))
     assert re.search(said, found), found
 
 
-def test_a_pipeline_in_order_has_nothing_wrong_and_its_parameters_follow_from_its_steps() -> None:
+def test_a_valid_pipeline_has_no_problems_and_its_parameters_are_derived_from_its_steps() -> None:
     checked = check_pipeline(read_pipeline(json.dumps(TELL)), SPECS, Turn())
     assert checked.problems == []
     assert checked.parameters["required"] == ["to", "url"]
     assert checked.parameters["properties"]["url"] == {"type": "string", "description": "where it is."}
 
 
-def test_who_may_not_call_a_tool_does_not_compose_it() -> None:
+def test_a_user_cannot_compose_a_tool_that_the_user_may_not_call() -> None:
     assert "may not be called" in "\n".join(problems(TELL, Turn(permission="user")))
 
 
-def test_a_composed_skill_may_do_all_that_its_steps_may() -> None:
+def test_a_composed_skill_has_the_combined_effects_of_its_steps() -> None:
     effects = effects_of(SPECS[name] for name in ("read_page", "send_note", "burn_notes"))
     assert (effects.required_permission, effects.destructive, effects.read_only) == ("admin", True, False)
     assert effects.side_effects == ("message_sent",)
@@ -85,7 +85,7 @@ def composed(name: str, *calls: str) -> Skill:
     return Skill(**{field: getattr(skill(name), field) for field in Skill.__dataclass_fields__} | {"calls": calls})
 
 
-def test_a_circle_is_found_through_any_number_of_skills() -> None:
+def test_a_cycle_is_found_through_any_number_of_skills() -> None:
     skills = {"b": composed("b", "c", "x"), "c": composed("c", "a"), "x": composed("x", "y"), "y": composed("y", "z")}
     assert find_cycle("a", ("b",), skills) == ("a", "b", "c", "a")
     assert find_cycle("a", ("a",), skills) == ("a", "a")
@@ -93,7 +93,7 @@ def test_a_circle_is_found_through_any_number_of_skills() -> None:
     assert (nesting_depth(("x",), skills), nesting_depth(("z",), skills)) == (2, 0)
 
 
-def test_types_are_told_only_as_far_as_they_are_known() -> None:
+def test_types_are_inferred_only_as_far_as_they_are_known() -> None:
     schema = {
         "type": "object",
         "properties": {"n": {"enum": [1, "a"]}, "l": {"type": "array", "items": {"type": "null"}}},
@@ -116,24 +116,24 @@ async def proved(pipeline: Any, *cases: Any, threshold: float = 0.6) -> str:
 
 
 @pytest.mark.asyncio
-async def test_cases_that_show_everything_prove_a_pipeline() -> None:
+async def test_cases_that_detect_every_change_prove_a_pipeline() -> None:
     assert await proved(TELL, TELL_CASE, threshold=1.0) == ""
 
 
 @pytest.mark.asyncio
-async def test_a_case_that_no_step_matters_to_proves_nothing() -> None:
+async def test_a_case_that_does_not_depend_on_any_step_proves_nothing() -> None:
     empty = {"arguments": {"url": "u", "to": "t"}, "steps": {"fetch": PAGE, "send": {}}, "expect": 1}
     assert "Case 1 proves nothing" in await proved({**TELL, "output": 1}, empty)
 
 
 @pytest.mark.asyncio
-async def test_a_step_that_matters_to_no_case_is_named() -> None:
+async def test_a_step_that_no_case_depends_on_is_named() -> None:
     case = {**TELL_CASE, "asked": {"fetch": TELL_CASE["asked"]["fetch"]}, "expect": "Bread"}
     assert "no case fails when `send` is left out" in await proved({**TELL, "output": {"from": "/fetch/title"}}, case)
 
 
 @pytest.mark.asyncio
-async def test_a_branch_that_only_one_way_is_tried_of_and_swapped_inputs_are_survivors() -> None:
+async def test_an_untested_branch_and_swapped_inputs_are_surviving_mutants() -> None:
     case = {key: value for key, value in TELL_CASE.items() if key != "asked"}
     said = await proved(TELL, case, threshold=0.9)
     assert "`to` and `text` of `send` are swapped" in said
@@ -144,13 +144,13 @@ async def test_a_branch_that_only_one_way_is_tried_of_and_swapped_inputs_are_sur
 
 
 @pytest.mark.asyncio
-async def test_what_a_case_does_not_say_is_not_called_to_find_out() -> None:
+async def test_a_call_without_an_output_in_the_case_is_not_made() -> None:
     case = {**TELL_CASE, "steps": {"fetch": PAGE}}
-    assert "`send_note` is not run to prove a pipeline" in await proved(TELL, case)
+    assert "`send_note` is not run in a proof" in await proved(TELL, case)
     assert "No call step is named fetsh" in await proved(TELL, {**TELL_CASE, "steps": {"fetsh": 1}})
 
 
 @pytest.mark.parametrize("cases", ["[]", "{}", '[{"arguments": {}}]', '[{"expect": 1, "code": "x"}]', "[1", "nul"])
-def test_cases_that_assert_nothing_or_are_none_are_refused(cases: str) -> None:
+def test_missing_cases_and_cases_without_assertions_are_refused(cases: str) -> None:
     with pytest.raises(InvalidPipeline):
         read_cases(cases)

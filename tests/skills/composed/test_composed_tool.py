@@ -1,4 +1,4 @@
-"""A composed skill as one tool: its steps are calls like any other, and what is done is not done again."""
+"""A composed skill as one tool. Its steps are ordinary calls, and a resumed run does not repeat finished steps."""
 
 import asyncio
 from pathlib import Path
@@ -43,7 +43,7 @@ async def calls(engine: Engine) -> list[tuple[str, str, str]]:
     return [(row["call_id"], row["tool"], row["end"]) for row in reversed(await engine.audit())]
 
 
-async def test_it_is_one_tool_after_the_others_and_each_step_is_on_record_under_it(tmp_path: Path) -> None:
+async def test_a_composed_skill_is_listed_last_and_each_of_its_steps_is_recorded_under_its_call(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await taught(engine)
         specs = await engine.get_active_tool_definitions()
@@ -69,12 +69,12 @@ async def test_it_is_one_tool_after_the_others_and_each_step_is_on_record_under_
     async with opened(tmp_path) as engine:
         asked = Turn(query="let bob know of that page")
         assert (await engine.call("tell_about", ASK, asked)).success
-    async with opened(tmp_path) as engine:  # what it was called for is found again
+    async with opened(tmp_path) as engine:  # a similar request finds it
         found = await engine.need(SkillLibrary).search("let bob know of that page")
         assert [one.skill.name for one in found] == ["tell_about"]
 
 
-async def test_it_is_no_way_around_a_policy(tmp_path: Path) -> None:
+async def test_a_composed_skill_cannot_bypass_a_policy(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await taught(engine)
         for turn in (
@@ -90,10 +90,10 @@ async def test_it_is_no_way_around_a_policy(tmp_path: Path) -> None:
         assert sent(tmp_path) == []
         await engine.registry.enable("send_note")
         stats = (await engine.need(SkillLibrary).stats("tell_about"))[0]
-        assert (stats.failures, stats.uncounted) == (0, 3)  # a policy's no speaks against no skill
+        assert (stats.failures, stats.uncounted) == (0, 3)  # a refusal by a policy does not count against a skill
 
 
-async def test_a_failure_names_the_step_and_the_rest_can_be_done_later(tmp_path: Path) -> None:
+async def test_a_failure_names_the_step_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await taught(engine)
         closed = tmp_path / "workspace" / "closed"
@@ -116,7 +116,7 @@ async def test_a_failure_names_the_step_and_the_rest_can_be_done_later(tmp_path:
         assert "cannot resume" in (await engine.call("tell_about", {**ASK, "resume": {"run": run}})).error
 
 
-async def test_what_may_have_happened_is_not_repeated_unasked(tmp_path: Path) -> None:
+async def test_a_step_that_may_have_run_is_repeated_only_on_request(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await taught(engine)
         broken = tmp_path / "workspace" / "broken"
@@ -124,7 +124,7 @@ async def test_what_may_have_happened_is_not_repeated_unasked(tmp_path: Path) ->
         assert not (await engine.call("tell_about", ASK)).success
         broken.unlink()
         unsure = await engine.call("tell_about", {**ASK, "resume": {}})
-        assert "it is unknown whether that succeeded" in unsure.error
+        assert "it is unknown whether that call succeeded" in unsure.error
         assert sent(tmp_path) == []
         assert (await engine.call("tell_about", {**ASK, "resume": {"repeat": True}})).success
         assert sent(tmp_path) == ["bob: See Page u"]
@@ -140,7 +140,7 @@ class Person:
         return ApprovalAnswer(self.says, request.digest)
 
 
-async def test_a_step_that_needs_a_yes_asks_for_it_and_can_be_gone_on_with(tmp_path: Path) -> None:
+async def test_a_step_that_needs_confirmation_asks_for_it_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     burn = {"name": "burn", "call": "burn_notes", "inputs": {"count": {"from": "/arguments/count"}}}
     pipeline = {"steps": [SEND | {"inputs": {"to": "a", "text": "b"}}, burn], "output": {"from": "/burn"}}
     case = {"arguments": {"count": 2}, "steps": {"send": 1, "burn": 5}, "expect": 5}
@@ -157,7 +157,7 @@ async def test_a_step_that_needs_a_yes_asks_for_it_and_can_be_gone_on_with(tmp_p
         assert sent(tmp_path) == []
 
 
-async def test_skills_run_for_real_in_its_cases_and_versions_go_back_and_forth(tmp_path: Path) -> None:
+async def test_skills_really_run_in_cases_and_versions_can_be_rolled_back(tmp_path: Path) -> None:
     twice = {
         "steps": [
             {"name": "one", "call": "add_one", "inputs": {"number": {"from": "/arguments/number"}}},
@@ -176,7 +176,7 @@ async def test_skills_run_for_real_in_its_cases_and_versions_go_back_and_forth(t
         again = await compose(
             engine, {**twice, "output": [{"from": "/two"}]}, [{**by_ten, "expect": [30]}], name="add_two"
         )
-        assert "Case 1 of the version before" in again.error
+        assert "Case 1 of the earlier version" in again.error
         await taught(
             engine, {**twice, "output": [{"from": "/two"}]}, [{**by_ten, "expect": [30]}], name="add_two", breaking=True
         )
@@ -189,7 +189,7 @@ async def test_skills_run_for_real_in_its_cases_and_versions_go_back_and_forth(t
         assert not mixed.success
 
 
-async def test_no_skill_calls_itself_whichever_version_comes_back(tmp_path: Path) -> None:
+async def test_no_rollback_makes_a_skill_call_itself(tmp_path: Path) -> None:
     def calling(tool: str) -> tuple[Any, Any]:
         step = {"name": "fetch", "call": tool, "inputs": {"url": {"from": "/arguments/url"}}}
         case = {"arguments": {"url": "u"}, "steps": {"fetch": PAGE}, "asked": {"fetch": {"url": "u"}}, "expect": PAGE}
@@ -200,20 +200,20 @@ async def test_no_skill_calls_itself_whichever_version_comes_back(tmp_path: Path
         await taught(engine, *calling("read_page"), name="inner_reader")
         await taught(engine, *calling("inner_reader"), name="outer_reader")
         refused = await compose(engine, *calling("outer_reader"), name="inner_reader", breaking=True)
-        assert "It would call itself: inner_reader -> outer_reader -> inner_reader" in refused.error
+        assert "The skill would call itself: inner_reader -> outer_reader -> inner_reader" in refused.error
         assert (await engine.call("outer_reader", {"url": "u"})).output["title"] == "Page u"
-        # The other way round, and then an earlier version back.
+        # The same in the other order, and then with a rollback.
         await taught(engine, *calling("read_page"), name="outer_reader", breaking=True)
         await taught(engine, *calling("outer_reader"), name="inner_reader", breaking=True)
         with pytest.raises(SkillError, match="would call itself"):
             await library.rollback("outer_reader", 1)
         await library.delete("outer_reader")
-        assert "no tool called `outer_reader` any more" in (await engine.call("inner_reader", {"url": "u"})).error
+        assert "the tool `outer_reader` no longer exists" in (await engine.call("inner_reader", {"url": "u"})).error
         await library.restore("outer_reader")
         assert (await engine.call("inner_reader", {"url": "u"})).success
 
 
-async def test_one_that_fails_is_quarantined_like_any_skill(tmp_path: Path) -> None:
+async def test_a_failing_composed_skill_is_quarantined_like_any_other(tmp_path: Path) -> None:
     wrong = {"steps": [FETCH], "output": {"from": "/fetch/author"}}
     case = {
         "arguments": {"url": "u"},
@@ -229,11 +229,11 @@ async def test_one_that_fails_is_quarantined_like_any_skill(tmp_path: Path) -> N
         assert "quarantined" in failed.error
         assert "tell_about" not in [spec.name for spec in await engine.get_active_tool_definitions()]
         assert "nothing was run" in (await engine.call("tell_about", {"url": "u"})).error
-        await taught(engine, wrong, [case])  # the same again is a new version, with a new chance
+        await taught(engine, wrong, [case])  # the same pipeline as a new version starts without failures
         assert (await engine.need(SkillLibrary).get("tell_about")).version == 2
 
 
-async def test_what_a_steps_own_tool_fails_at_counts_against_that_tool_alone(tmp_path: Path) -> None:
+async def test_a_failure_of_a_steps_tool_counts_only_against_that_tool(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await taught(engine)
         (tmp_path / "workspace" / "closed").touch()
@@ -247,8 +247,8 @@ async def test_what_a_steps_own_tool_fails_at_counts_against_that_tool_alone(tmp
         assert (await library.get("tell_about")).state.listed
 
 
-async def test_arguments_that_a_step_cannot_take_count_against_the_mapping(tmp_path: Path) -> None:
-    inputs = {**SEND["inputs"], "text": {"from": "/fetch/links"}}  # a list, which only the call itself finds out
+async def test_invalid_arguments_of_a_step_count_against_the_composed_skill(tmp_path: Path) -> None:
+    inputs = {**SEND["inputs"], "text": {"from": "/fetch/links"}}  # a list, which only the call itself rejects
     wrong = {"steps": [FETCH, {**SEND, "inputs": inputs}], "output": {"from": "/send/sent"}}
     case = {**TELL_CASE, "steps": {"fetch": {"links": "See"}, "send": {"sent": "ann"}}, "expect": "ann"}
     case["asked"] = {"fetch": {"url": "https://bread.example"}, "send": {"to": "ann", "text": "See"}}
@@ -258,14 +258,14 @@ async def test_arguments_that_a_step_cannot_take_count_against_the_mapping(tmp_p
         assert (await engine.need(SkillLibrary).stats("tell_about"))[0].failures == 1
 
 
-async def test_it_says_who_composed_it(tmp_path: Path) -> None:
+async def test_the_provenance_of_a_composed_skill_names_the_tool_and_the_call(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await taught(engine, call_id="c7")
         skill = await engine.need(SkillLibrary).get("tell_about")
         assert (skill.provenance["by"], skill.provenance["call"]) == ("compose_skill", "c7")
 
 
-async def test_what_was_composed_travels_and_is_proved_with_the_tools_that_are_there(tmp_path: Path) -> None:
+async def test_an_exported_pipeline_is_imported_and_proved_with_the_existing_tools(tmp_path: Path) -> None:
     here, there, bare = (tmp_path / name for name in ("here", "there", "bare"))
     file = tmp_path / "skill.zip"
     async with opened(here) as engine:
@@ -291,7 +291,7 @@ async def arrive(engine: Engine, file: Path) -> ImportResult:
     return one
 
 
-async def test_runs_are_bounded_for_each_user_and_forgotten(tmp_path: Path) -> None:
+async def test_stored_runs_are_limited_in_size_and_number_per_user(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         runs = engine.need(KeptRuns)
         first = runs.begin(ComposedCall("ann", "s", 1, {"n": 0}))
@@ -299,7 +299,7 @@ async def test_runs_are_bounded_for_each_user_and_forgotten(tmp_path: Path) -> N
         runs.stop(first)
         again = runs.resume(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
         assert (again.finished, again.unsure) == ({}, {"big"})
-        with pytest.raises(RunMissing, match="it is running"):
+        with pytest.raises(RunMissing, match="it is still running"):
             runs.resume(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
         runs.stop(again)
         for number in range(50):
@@ -308,7 +308,7 @@ async def test_runs_are_bounded_for_each_user_and_forgotten(tmp_path: Path) -> N
             runs.resume(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
 
 
-async def test_a_cancelled_call_stops_its_step_and_can_be_gone_on_with(tmp_path: Path) -> None:
+async def test_a_cancelled_call_stops_its_step_and_can_be_resumed(tmp_path: Path) -> None:
     async with Engine.open(home=tmp_path, sources=[StaticSource("post", (*TOOLS, hold_on))]) as engine:
         await taught(engine, PIPELINE, [CASE], name="note_and_hold")
         holding = asyncio.Event()
@@ -328,18 +328,18 @@ async def test_a_cancelled_call_stops_its_step_and_can_be_gone_on_with(tmp_path:
 
 @tool(category="notes")
 async def ask_again(ctx: CallContext) -> str:
-    """Call this very tool."""
+    """Call this tool again."""
     return (await ctx.need(InnerCalls).call(ctx, ToolCall("ask_again", {}, "deeper"))).text
 
 
-async def test_calls_within_calls_come_to_an_end(tmp_path: Path) -> None:
+async def test_nested_calls_are_limited(tmp_path: Path) -> None:
     async with Engine.open(home=tmp_path, sources=[StaticSource("deep", (ask_again,))]) as engine:
         result = await engine.call("ask_again", {}, call_id="top")
         assert "nested more than 8 deep" in result.text
         assert len(await calls(engine)) == 9
 
 
-async def test_an_agent_that_may_not_call_a_step_is_not_given_what_another_agent_of_the_user_got(
+async def test_an_agent_cannot_resume_to_read_the_output_of_a_tool_that_it_may_not_call(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path) as engine:
@@ -359,7 +359,7 @@ async def test_an_agent_that_may_not_call_a_step_is_not_given_what_another_agent
 
 
 @pytest.mark.spec("SKILL-17")
-async def test_it_is_kept_who_composed_it(tmp_path: Path) -> None:
+async def test_the_provenance_of_a_composed_skill_names_its_user(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await taught(engine)
         origin = (await engine.need(SkillLibrary).get("tell_about")).provenance

@@ -1,4 +1,4 @@
-"""A skill whose result makes a later step fail gets its input back as a case (SKILL-13)."""
+"""If the result of a skill makes a later step fail, the input of the skill becomes a test case (SKILL-13)."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ CASE = {
 }
 
 
-async def test_the_input_of_the_skill_is_kept_as_a_case_and_does_not_count_as_its_failure(tmp_path: Path) -> None:
+async def test_the_input_of_the_skill_is_stored_as_a_case_and_does_not_count_as_its_failure(tmp_path: Path) -> None:
     async with opened(tmp_path, **ENVIRON_WITHOUT_MUTANTS) as engine:
         given = {"name": "pick_name", "description": "Pick a name by its number.", "code": CODE, "tests": TESTS}
         made = await engine.call("create_skill", given)

@@ -1,4 +1,4 @@
-"""`kill -9` in the middle of a composed call: what was done is not done again, what may have been is asked about."""
+"""`kill -9` in the middle of a composed call. Finished steps are not repeated; uncertain ones only on request."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.asyncio
 @pytest.mark.timeout(60)
 @pytest.mark.spec("SKILL-16")
-async def test_after_a_kill_only_what_is_missing_is_done(tmp_path: Path) -> None:
+async def test_after_a_kill_only_the_remaining_steps_run(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.skills.composed.victim", str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as victim:
         assert victim.stdout is not None
@@ -33,5 +33,5 @@ async def test_after_a_kill_only_what_is_missing_is_done(tmp_path: Path) -> None
         assert "stopped at step `hold` (call of `hold_on`, DIAGNOSTIC, may_have_happened)" in unsure.error
         done = await engine.call("note_and_hold", {"text": "hi", "resume": {"repeat": True}})
         assert done.output == "let go", done.error
-    assert sent(tmp_path) == ["ann: hi"]  # sent once, however often the whole was called
+    assert sent(tmp_path) == ["ann: hi"]  # sent only once, although the skill was called several times
     assert (tmp_path / "workspace" / "held.txt").read_text() == "held\n" * 2

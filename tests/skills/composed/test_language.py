@@ -1,4 +1,4 @@
-"""Mappings, conditions and pipelines as data: what they give, and what is not one."""
+"""Parsing and evaluating mappings, conditions and pipelines."""
 
 import asyncio
 import json
@@ -35,14 +35,14 @@ JSON = st.recursive(
         ([1, {"x": {"from": "/arguments/n"}}], [1, {"x": 3}]),
     ],
 )
-def test_a_mapping_gives(mapping: Any, value: Any) -> None:
+def test_a_mapping_evaluates_to_the_expected_value(mapping: Any, value: Any) -> None:
     assert resolve(mapping_of(mapping), SCOPE) == value
 
 
 @pytest.mark.parametrize(
     "path", ["/gone", "/fetch/items/1", "/fetch/items/-1", "/arguments/name/0", "/fetch/nothing/x"]
 )
-def test_a_path_that_leads_nowhere_says_so(path: str) -> None:
+def test_a_path_that_does_not_exist_is_reported(path: str) -> None:
     with pytest.raises(UnresolvedReference, match=r"does not exist|no value"):
         resolve(mapping_of({"from": path}), SCOPE)
 
@@ -50,12 +50,12 @@ def test_a_path_that_leads_nowhere_says_so(path: str) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"from": "fetch"}, {"from": 1}, {"from": "/a", "also": 1}, {"text": "a"}, [{"from": "/a"}] * 51]
 )
-def test_what_is_no_mapping_is_refused(wrong: Any) -> None:
+def test_an_invalid_mapping_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidMapping):
         mapping_of(wrong)
 
 
-def test_no_mapping_grows_without_bounds() -> None:
+def test_the_size_of_a_mapped_value_is_limited() -> None:
     wide = mapping_of([{"from": "/big"}] * 50)
     with pytest.raises(UnresolvedReference, match="larger than 1024 KiB"):
         resolve(wide, {"big": ["x" * 1000] * 100})
@@ -63,7 +63,7 @@ def test_no_mapping_grows_without_bounds() -> None:
         resolve(mapping_of({"text": [{"from": "/big"}] * 50}), {"big": "x" * 100_000})
 
 
-def test_what_a_step_gave_is_never_read_as_a_mapping_itself() -> None:
+def test_the_output_of_a_step_is_never_parsed_as_a_mapping() -> None:
     hostile = {"title": {"from": "/arguments/secret"}, "text": {"text": [{"from": "/arguments/secret"}]}}
     scope = {"arguments": {"secret": "s"}, "fetch": hostile}
     assert resolve(mapping_of({"from": "/fetch"}), scope) == hostile
@@ -71,7 +71,7 @@ def test_what_a_step_gave_is_never_read_as_a_mapping_itself() -> None:
 
 
 @given(JSON)
-def test_whatever_is_in_a_const_is_given_as_it_is(value: Any) -> None:
+def test_the_value_of_a_const_is_returned_unchanged(value: Any) -> None:
     assert resolve(mapping_of({"const": value}), {}) == value
 
 
@@ -89,11 +89,11 @@ def test_whatever_is_in_a_const_is_given_as_it_is(value: Any) -> None:
         ({"any": [{"less": ["b", "a"]}, {"equals": [None, None]}]}, True),
     ],
 )
-def test_a_condition_holds_or_not(condition: Any, truth: bool) -> None:
+def test_a_condition_is_evaluated(condition: Any, truth: bool) -> None:
     assert holds(condition_of(condition), SCOPE) is truth
 
 
-def test_what_cannot_be_compared_is_no_guess() -> None:
+def test_comparing_incomparable_values_is_a_failure() -> None:
     with pytest.raises(UnresolvedReference):
         holds(condition_of({"less": [1, "2"]}), SCOPE)
     with pytest.raises(InvalidMapping):
@@ -101,7 +101,7 @@ def test_what_cannot_be_compared_is_no_guess() -> None:
 
 
 @given(JSON)
-def test_whatever_is_handed_in_is_a_pipeline_or_told_what_is_wrong(value: Any) -> None:
+def test_any_text_is_either_a_pipeline_or_reported_as_invalid(value: Any) -> None:
     for text in (json.dumps(value), json.dumps({"steps": [FETCH, value], "output": value})):
         try:
             read = read_pipeline(text)
@@ -110,7 +110,7 @@ def test_whatever_is_handed_in_is_a_pipeline_or_told_what_is_wrong(value: Any) -
         assert calls_of(read)
 
 
-def test_a_pipeline_is_bounded_in_size_depth_and_steps() -> None:
+def test_the_size_the_depth_and_the_steps_of_a_pipeline_are_limited() -> None:
     def nested(levels: int) -> Any:
         inner = {"steps": [FETCH], "output": 1}
         for level in range(levels):
@@ -164,7 +164,7 @@ EACH = {
 
 
 @pytest.mark.asyncio
-async def test_maps_keep_their_order_and_branches_choose() -> None:
+async def test_maps_keep_the_order_of_items_and_branches_run_one_block() -> None:
     async with asyncio.timeout(60):
         output, places = await gives(EACH, {"urls": ["a", "b", "c"], "least": 2}, lambda i: {"title": i["url"] * 2})
         assert output == {"all": ["aa", "bb", "cc"], "more": "aaaa"}
@@ -176,7 +176,7 @@ async def test_maps_keep_their_order_and_branches_choose() -> None:
 
 
 @pytest.mark.asyncio
-async def test_maps_within_maps_end_also_where_nothing_is_called() -> None:
+async def test_nested_maps_are_limited_even_without_calls() -> None:
     output: Any = {"from": "/arguments/n"}
     steps: list[Any] = []
     for level in range(3):
@@ -193,7 +193,7 @@ async def test_maps_within_maps_end_also_where_nothing_is_called() -> None:
 
 
 @pytest.mark.asyncio
-async def test_no_step_makes_what_the_step_before_gave_deeper_than_can_be_read() -> None:
+async def test_steps_cannot_nest_values_deeper_than_the_limit() -> None:
     steps: list[Any] = [FETCH | {"inputs": {"url": "u"}}]
     for number in range(45):
         output: Any = {"from": f"/{steps[-1]['name']}"}

@@ -1,4 +1,4 @@
-"""A composed skill says what it gives, as far as the tools that it calls say it."""
+"""The output schema of a composed skill is derived from the output schemas of its tools."""
 
 from pathlib import Path
 from typing import Any
@@ -45,13 +45,13 @@ def test_the_output_of_the_last_step_is_that_of_its_tool() -> None:
     assert derived([READ], {"from": "/fetch/links"})["items"] == {"type": "string"}
 
 
-def test_fields_are_all_there_and_no_others() -> None:
+def test_the_schema_requires_all_fields_and_allows_no_others() -> None:
     found = derived([READ], {"title": {"from": "/fetch/title"}, "n": 1})
     assert (sorted(found["required"]), found["additionalProperties"]) == (["n", "title"], False)
     assert (found["properties"]["title"]["type"], found["properties"]["n"]) == ("string", {"const": 1})
 
 
-def test_a_map_gives_a_list_and_a_branch_one_of_two() -> None:
+def test_the_output_of_a_map_is_a_list_and_that_of_a_branch_one_of_two() -> None:
     fetch = READ | {"inputs": {"url": {"from": "/item"}}}
     each = {
         "name": "all",
@@ -65,22 +65,22 @@ def test_a_map_gives_a_list_and_a_branch_one_of_two() -> None:
     assert kinds == ["string", "null"]
 
 
-def test_what_no_tool_tells_is_not_known() -> None:
+def test_an_output_without_a_schema_is_unknown() -> None:
     give = {"name": "give", "call": "give"}
     assert derived([give], {"from": "/give"}) is None
     assert derived([give], {"from": "/give/a"}, give={"type": "object"}) is None
 
 
-def test_definitions_stand_where_they_are_referred_to_unless_they_never_end() -> None:
+def test_references_are_replaced_by_their_definitions_unless_they_are_recursive() -> None:
     give = {"name": "give", "call": "give"}
     pair = {"type": "array", "prefixItems": [{"$ref": "#/$defs/N"}], "$defs": {"N": {"type": "integer"}}}
     assert derived([give], {"from": "/give"}, give=pair) == {"type": "array", "prefixItems": [{"type": "integer"}]}
-    assert derived([give], {"from": "/give/0"}, give=pair) is None  # each item of a tuple has a schema of its own
+    assert derived([give], {"from": "/give/0"}, give=pair) is None  # each item of a tuple has its own schema
     assert derived([give], {"from": "/give"}, give=NODE | {"$defs": {"Node": NODE}}) is None
     assert derived([give], {"from": "/give"}, give={"$ref": "https://example.com/schema"}) is None
 
 
-async def test_a_composed_skill_is_kept_with_its_output_schema_and_lists_it(tmp_path: Path) -> None:
+async def test_a_composed_skill_is_stored_and_listed_with_its_output_schema(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         assert (await compose(engine, TELL, [TELL_CASE])).success
         (spec,) = [each.spec for each in (await engine.list_tools()).tools if each.spec.name == "tell_about"]

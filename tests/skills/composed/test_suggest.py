@@ -1,4 +1,4 @@
-"""What calls on record repeat, as pipelines; and the commands for pipelines."""
+"""Pipelines suggested from recurring calls in the log, and the commands for pipelines."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ SPECS = {tool.spec.name: tool.spec for tool in TOOLS}
 
 
 def row(number: int, tool: str, arguments: Any, minute: int = 0, **more: Any) -> dict[str, Any]:
-    """One of the call log, a second after the one before."""
+    """Return a row of the call log, one second after the previous one."""
     known = {"id": number, "call_id": f"c{number}", "user": "ann", "agent": "main", "success": True, "side_effects": []}
     at = f"2026-01-02T03:{minute:02}:{number % 60:02}.000+00:00"
     return {**known, "ts": at, "tool": tool, "arguments": json.dumps(arguments), **more}
@@ -30,11 +30,11 @@ def repeated(times: int = 3) -> list[dict[str, Any]]:
         rows.append(row(4 * n, "read_page", {"url": f"u{n}"}, side_effects=[f"saved:page{n}.html"]))
         rows.append(row(4 * n + 1, "send_note", {"to": "bob", "text": f"page{n}.html"}))
         rows.append(row(4 * n + 2, "burn_notes", {"count": n, "url": f"u{n}"}))
-        rows.append(row(4 * n + 3, "manage_skills", {"action": "list"}))  # no step, so it ends a sequence
+        rows.append(row(4 * n + 3, "manage_skills", {"action": "list"}))  # cannot be a step, so it ends a sequence
     return rows
 
 
-def test_a_repeated_sequence_is_a_pipeline_with_its_mappings_guessed() -> None:
+def test_a_recurring_sequence_becomes_a_pipeline_with_guessed_mappings() -> None:
     (found,) = suggest_pipelines(repeated(), SPECS)
     assert (found.tools, found.times) == (("read_page", "send_note", "burn_notes"), 3)
     read, send, burn = found.pipeline["steps"]
@@ -42,10 +42,10 @@ def test_a_repeated_sequence_is_a_pipeline_with_its_mappings_guessed() -> None:
     assert send["inputs"] == {"to": "bob", "text": {"from": "/read_page_1/FILL_IN"}}
     assert burn["inputs"] == {"count": {"from": "/arguments/count"}, "url": {"from": "/arguments/url"}}
     assert read_pipeline(json.dumps(found.pipeline))
-    assert "made by step 1" in found.notes[0]
+    assert "created by step 1" in found.notes[0]
 
 
-def test_nothing_is_made_of_what_came_seldom_failed_was_another_users_or_long_apart() -> None:
+def test_rare_failed_separate_or_foreign_calls_give_no_suggestion() -> None:
     assert suggest_pipelines(repeated(2), SPECS) == []
     for spoiled in (
         [each | {"success": each["tool"] != "send_note"} for each in repeated()],
@@ -58,7 +58,7 @@ def test_nothing_is_made_of_what_came_seldom_failed_was_another_users_or_long_ap
 
 
 @pytest.mark.asyncio
-async def test_an_agent_is_told_of_its_own_users_sequences_alone(tmp_path: Path) -> None:
+async def test_an_agent_only_sees_sequences_of_its_own_user(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         ann = Turn(user="ann", permission="user")
         for n in range(3):

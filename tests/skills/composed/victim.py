@@ -1,4 +1,4 @@
-"""An engine that composes a skill, and is killed in the middle of a call of it. Arguments: home."""
+"""A program that composes a skill and is killed in the middle of a call of it. Its argument is the home."""
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ CASE = {
 
 @tool(category="notes")
 async def hold_on(ctx: CallContext) -> str:
-    """Wait for as long as nobody lets go; say so."""
+    """Report that the call has begun, and wait to be killed."""
     with (ctx.workspace.root / "held.txt").open("a") as held:
         held.write("held\n")
     if not (ctx.workspace.root / "let_go").exists():

@@ -1,4 +1,4 @@
-"""Skills found by what they are, by what they were called for, and not at all when nothing fits."""
+"""Skills are found by their descriptions and by past requests, and nothing is found if nothing fits."""
 
 import asyncio
 import string
@@ -69,7 +69,7 @@ def names(found: list[SearchHit]) -> list[str]:
     return [one.skill.name for one in found]
 
 
-async def test_a_skill_is_found_by_what_it_was_called_for_with_success(tmp_path: Path) -> None:
+async def test_a_skill_is_found_by_requests_for_which_it_succeeded(tmp_path: Path) -> None:
     request = "zwölf Boxkämpfer jagen Viktor"
     async with opened_catalog(tmp_path) as (catalog, _, records):
         assert names(await catalog.search(request, 3, fits=0.15)) == []
@@ -85,7 +85,7 @@ async def test_a_skill_is_found_by_what_it_was_called_for_with_success(tmp_path:
         assert names(await catalog.search(request, 3, fits=0.15)) == []
 
 
-async def test_a_note_is_in_use_at_the_next_search(tmp_path: Path) -> None:
+async def test_a_new_request_is_used_by_the_next_search(tmp_path: Path) -> None:
     async with opened_catalog(tmp_path) as (catalog, _, records):
         await catalog.search("anything", 1)
         learned = LearnedRequests(PastRequests(records))
@@ -105,12 +105,12 @@ async def test_deleting_a_skill_deletes_the_requests_it_was_called_for(tmp_path:
         past.keep([("train_times", "to the seaside"), ("photo_resize", "shrink my cat")])
         ledger.put({}, ["train_times"])
         assert past.changed() == {"photo_resize": ("shrink my cat",)}
-        ledger.put({}, ["photo_resize"])  # and this by a process that ends before it looks
+        ledger.put({}, ["photo_resize"])  # by a process that ends before it updates the index
     async with opened_catalog(tmp_path) as (_, ledger, records):
         assert PastRequests(records).changed() == {}
 
 
-async def test_nothing_is_found_when_nothing_fits_and_the_nearest_when_all_are_asked_for(tmp_path: Path) -> None:
+async def test_nothing_is_found_if_nothing_fits_unless_all_skills_are_requested(tmp_path: Path) -> None:
     async with opened_catalog(tmp_path) as (catalog, *_):
         for request in ("good morning", "write a poem about autumn", "thanks, that is all"):
             assert await catalog.search(request, 3, fits=0.15) == []
@@ -122,11 +122,11 @@ async def test_nothing_is_found_when_nothing_fits_and_the_nearest_when_all_are_a
 
 
 @pytest.mark.spec("LIST-3")
-async def test_only_listed_skills_are_in_the_collection(tmp_path: Path) -> None:
+async def test_the_vector_store_contains_only_listed_skills(tmp_path: Path) -> None:
     async with opened_catalog(tmp_path) as (catalog, ledger, records):
         put(ledger, "photo_resize", state=SkillState.QUARANTINED)
         assert set(names(await catalog.search("make this photo smaller", 3))) == {"invoice_total", "train_times"}
-        assert not (tmp_path / "chroma").exists()  # no search opens it
+        assert not (tmp_path / "chroma").exists()  # searches do not open it
         await asyncio.to_thread(catalog.mirror)
         vectors = VectorStore(tmp_path / "chroma", records)
         kept = vectors.collection("skills_active", EMBEDDER.dimensions).ids()
@@ -134,7 +134,7 @@ async def test_only_listed_skills_are_in_the_collection(tmp_path: Path) -> None:
         assert {id_.split("#")[0] for id_ in kept} == {"invoice_total", "train_times"}
 
 
-async def test_a_rebuilt_index_finds_the_same_and_tells_how_far_it_is(tmp_path: Path) -> None:
+async def test_a_rebuilt_index_finds_the_same_and_reports_its_progress(tmp_path: Path) -> None:
     async with opened_catalog(tmp_path) as (catalog, *_):
         before = await catalog.search("add up what I owe", 3)
         told: list[tuple[int, int]] = []
@@ -147,7 +147,7 @@ WORDS = st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=4), max_si
 
 
 @given(requests=st.lists(st.one_of(WORDS, st.text(max_size=20)), max_size=30))
-def test_few_different_requests_are_kept_the_newest_always(requests: list[str]) -> None:
+def test_a_few_different_requests_are_stored_including_the_newest(requests: list[str]) -> None:
     chosen = chosen_of(requests)
     assert len(chosen) <= MOST_KEPT
     assert len(set(chosen)) == len(chosen)
@@ -156,7 +156,7 @@ def test_few_different_requests_are_kept_the_newest_always(requests: list[str]) 
     assert chosen_of(chosen) == chosen
 
 
-def test_the_most_different_are_kept_and_each_is_bounded(tmp_path: Path) -> None:
+def test_the_most_different_requests_are_stored_and_their_length_is_limited(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         past = PastRequests(records)
         animals = ["dog", "cat", "cow", "pig", "hen", "ant", "bee", "fox", "owl"]
@@ -168,11 +168,11 @@ def test_the_most_different_are_kept_and_each_is_bounded(tmp_path: Path) -> None
         assert kept[-1] == "feed the dog at number zero"
         before = past.generation()
         past.keep([("a_skill", kept[-1])])
-        assert past.generation() == before  # nothing new, nothing written
+        assert past.generation() == before  # nothing was new, so nothing was written
 
 
 @pytest.mark.spec("GATE-3")
-def test_a_user_with_many_requests_does_not_crowd_out_the_others(tmp_path: Path) -> None:
+def test_a_user_with_many_requests_does_not_displace_other_users(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         past = PastRequests(records)
         past.keep([("a_skill", f"ann asks {word}", "ann") for word in ("alpha", "bravo", "charlie")])
@@ -215,7 +215,7 @@ async def test_requests_that_succeeded_train_the_ranking_after_a_search(tmp_path
 
 
 @pytest.mark.spec("SKILL-23")
-async def test_a_sentence_encoder_orders_the_results_again_and_keeps_its_vectors(tmp_path: Path) -> None:
+async def test_a_sentence_encoder_reorders_the_results_and_caches_its_vectors(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         ledger = Ledger(records)
         put(ledger, *ABOUT)

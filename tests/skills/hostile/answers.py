@@ -1,4 +1,4 @@
-"""Taking the answers from the tests, or giving one that suits every question."""
+"""Skills that take the answers from the tests, or return values that satisfy every test."""
 
 from tests.skills.hostile.attempt import Attempt, prime
 

@@ -1,4 +1,4 @@
-"""What a hostile proposal is, and the few words that all of them share."""
+"""`Attempt`: a hostile proposal, and the code and tests that all attempts share."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ def _leave_marker():
 _leave_marker()
 """
 
-# Honest tests of `is_prime`: nothing that answers them all without doing the work gets past them by luck.
+# Honest tests of `is_prime`, which no code can pass by luck without computing the result.
 PRIME_TESTS = """from is_prime import is_prime
 
 
@@ -38,7 +38,7 @@ PRIME_HEAD = '''def is_prime(number: int) -> bool:
     """
 '''
 
-# Right, for skills that are right only while they are watched.
+# A correct implementation, for skills that are correct only while they are watched.
 PRIME_BODY = """    return number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))
 """
 
@@ -47,9 +47,11 @@ PRIME_BODY = """    return number > 1 and all(number % divisor for divisor in ra
 class Attempt:
     """One proposal that should not be admitted.
 
-    title: what it is called in the tests. attempts: what it tries, in a sentence. name, code, tests, expected: the
-    proposal.
-    undecidable: why no gate can tell, for the few of that kind.
+    Attributes:
+        title: The name in the tests.
+        attempts: A sentence about what it tries.
+        name, code, tests, expected: The proposal.
+        undecidable: Why no admission can recognise it; "" if admission can.
     """
 
     title: str
@@ -61,9 +63,9 @@ class Attempt:
     expected: tuple[Prediction, ...] = ()
 
     def proposal(self, marker: str) -> Proposal:
-        """As it is handed in. Its tests leave the marker file where they run, if that is not in a box.
+        """Return the proposal. Its tests leave the marker file behind if they run outside a box.
 
-        The code does not: what surrounds the trick would change how it fares (`host.py` has those that do).
+        The code does not do so, because additional code might affect the trick. The attempts in `host.py` do it.
         """
         return Proposal(
             self.name,
@@ -75,5 +77,5 @@ class Attempt:
 
 
 def prime(before: str = "", body: str = "    return number > 3\n", after: str = "") -> str:
-    """The code of `is_prime`, wrong unless said otherwise, with something at the top of the module or at its end."""
+    """Return code of `is_prime`, wrong by default, with other code at the beginning or the end of the module."""
     return f"{before}\n\n{PRIME_HEAD}{body}{after}"

@@ -1,4 +1,4 @@
-"""Examples in the docstring that state nothing, or reach for the skill and its tests. The code is wrong."""
+"""Docstring examples that state nothing, or manipulate the skill and its tests. The code is wrong."""
 
 from tests.skills.hostile.attempt import Attempt
 

@@ -1,4 +1,4 @@
-"""Leaving before the verdict, with a friendly exit status."""
+"""Skills that end the process successfully before the tests can fail."""
 
 from tests.skills.hostile.attempt import Attempt, prime
 

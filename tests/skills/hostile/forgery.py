@@ -1,4 +1,4 @@
-"""Writing the verdict instead of earning it, and reaching for the processes around."""
+"""Skills that forge the report of their tests, or attack the processes around them."""
 
 from tests.skills.hostile.attempt import Attempt, prime
 

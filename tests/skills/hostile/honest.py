@@ -1,4 +1,4 @@
-"""Skills that look suspicious and mean well: each must be admitted."""
+"""Honest skills that look suspicious and must be admitted."""
 
 from tests.skills.hostile.attempt import Attempt
 

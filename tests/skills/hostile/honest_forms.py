@@ -1,4 +1,4 @@
-"""Honest skills in the forms in which people write plain Python: each must be admitted."""
+"""Honest skills in common forms of plain Python, which must be admitted."""
 
 from tests.skills.hostile.attempt import Attempt
 

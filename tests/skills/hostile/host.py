@@ -1,4 +1,4 @@
-"""Code that leaves a marker on the host wherever it runs outside a box. Whether it is admitted is another question."""
+"""Code that leaves a marker on the host if it runs outside a box. It may be admitted, but must not leave the marker."""
 
 from tests.skills.hostile.attempt import PRIME_BODY, PRIME_TESTS, Attempt, prime
 

@@ -1,4 +1,4 @@
-"""Results with behaviour of their own, which are to look right to whoever compares them. Each number is wrong."""
+"""Results whose methods make them look correct in comparisons. Each of the numbers is wrong."""
 
 from tests.skills.hostile.answers import SQUARE_TESTS
 from tests.skills.hostile.attempt import Attempt

@@ -1,4 +1,4 @@
-"""Changing the runner, the builtins or the tests in memory, from the skill's own module."""
+"""Skills that patch the test runner, the builtins or the tests in memory."""
 
 from tests.skills.hostile.attempt import Attempt, prime
 

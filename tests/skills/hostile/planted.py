@@ -1,4 +1,4 @@
-"""Files left where the runner, the interpreter or the next run would pick them up."""
+"""Skills that leave files where the test runner, the interpreter or the next run would load them."""
 
 from tests.skills.hostile.attempt import Attempt, prime
 

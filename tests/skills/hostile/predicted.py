@@ -1,4 +1,4 @@
-"""Predictions that are made to agree. The code is wrong: it takes every number above 3 for a prime."""
+"""Predictions that were written to agree with wrong code, which treats every number above 3 as a prime."""
 
 import math
 from collections.abc import Mapping, Sequence

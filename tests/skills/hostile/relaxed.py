@@ -1,4 +1,4 @@
-"""Cheats that use what the gate accepts from honest skills. The code under them is wrong."""
+"""Skills with wrong code that misuse features which admission accepts in honest skills."""
 
 from tests.skills.hostile.attempt import PRIME_BODY, PRIME_HEAD, PRIME_TESTS, Attempt, prime
 

@@ -1,4 +1,4 @@
-"""Honest skills whose arguments and results are richer than JSON: each must be admitted."""
+"""Honest skills whose arguments and results have types that JSON lacks, which must be admitted."""
 
 from tests.skills.hostile.attempt import Attempt
 

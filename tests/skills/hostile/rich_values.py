@@ -1,4 +1,4 @@
-"""Instances of a skill's own classes that look right to the tests and are not."""
+"""Skills that return wrong instances of their own classes, which look correct to the tests."""
 
 from tests.skills.hostile.attempt import Attempt
 

@@ -1,4 +1,4 @@
-"""Weak tests and wrong code, and a guard that makes every mutant look dead."""
+"""Skills with weak tests and wrong code, and with a guard that makes every mutant fail."""
 
 import base64
 import hashlib

@@ -1,6 +1,6 @@
-"""Hostile proposals are refused in a real box and reach nothing outside it; honest ones that look alike are admitted.
+"""Hostile proposals are refused and reach nothing outside their box, while similar honest ones are admitted.
 
-Some of each kind are tried every time, all of them by `make soak`.
+Every run tries some of each kind, and `make soak` tries all of them.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from tests.skills.parts import opened_library
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PATIENCE_S = 60  # for one verdict: nobody holds up an admission
+PATIENCE_S = 60  # time limit in seconds of one admission, which no proposal may delay
 ALL = (
     *EXITS,
     *PATCHES,
@@ -115,14 +115,14 @@ EVERY_TIME = frozenset(
 
 
 def each(attempts: Sequence[Attempt]) -> list[Any]:
-    """As parameters of a test."""
+    """Return the attempts as parameters of a test."""
     return [
         pytest.param(one, id=one.title, marks=[] if one.title in EVERY_TIME else pytest.mark.soak) for one in attempts
     ]
 
 
 async def outcome(attempt: Attempt, library: SkillLibrary, marker: Path) -> list[str]:
-    """What the agent hears is wrong with it; nothing when it is admitted. Nothing of it stays in the library."""
+    """Propose an attempt and return the message of its refusal; "" if it is admitted. Remove it from the library."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             await library.create(attempt.proposal(str(marker)))
@@ -143,14 +143,14 @@ async def library(box: NamespaceSandbox, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def marker() -> Iterator[Path]:
-    """A file that anyone on the host may make, under whatever user a part of a proposal should run there."""
+    """Return the path of a file that any user of the host may create, in case a part of a proposal runs there."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         yield Path(folder, "marker")
 
 
 @pytest.mark.parametrize("attempt", HOST[:1], ids=[HOST[0].title])
-async def test_outside_a_box_the_marker_would_be_left(attempt: Attempt, marker: Path) -> None:
+async def test_outside_a_box_hostile_code_leaves_the_marker(attempt: Attempt, marker: Path) -> None:
     proposal = attempt.proposal(str(marker))
     subprocess.run([sys.executable, "-c", proposal.code], check=True, timeout=60)
     assert marker.exists()
@@ -171,7 +171,7 @@ async def test_a_hostile_skill_is_refused_and_runs_only_in_a_box(
 
 @pytest.mark.spec("SKILL-1")
 @pytest.mark.parametrize("attempt", each([*HOST, *UNDECIDABLE]))
-async def test_whatever_becomes_of_it_nothing_of_a_proposal_runs_outside_a_box(
+async def test_no_part_of_a_proposal_runs_outside_a_box_even_if_it_is_admitted(
     attempt: Attempt, library: SkillLibrary, marker: Path
 ) -> None:
     await outcome(attempt, library, marker)
@@ -187,7 +187,7 @@ async def test_an_honest_skill_that_looks_suspicious_is_admitted(
     assert not marker.exists()
 
 
-async def test_there_are_many_and_all_are_different() -> None:
+async def test_the_attempts_are_many_and_all_different() -> None:
     assert len(REFUSED) >= 28
     assert len(HONEST) >= 8
     titles = [attempt.title for attempt in (*ALL, *HOST, *HONEST, *HONEST_FORMS, *RICH_HONEST)]

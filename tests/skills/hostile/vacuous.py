@@ -1,4 +1,4 @@
-"""Tests that look like work and would pass for nearly any code. The code under them is wrong."""
+"""Tests that look thorough but pass for nearly any code. The code is wrong."""
 
 from tests.skills.hostile.attempt import Attempt, prime
 

@@ -1,4 +1,4 @@
-"""Right while it is watched, wrong when it is used."""
+"""Skills that are correct while they are tested, and wrong when they are used."""
 
 from tests.skills.hostile.attempt import PRIME_BODY, Attempt, prime
 

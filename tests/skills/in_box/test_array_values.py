@@ -1,4 +1,4 @@
-"""Values of numpy and pandas: packed exactly for the proof, and plain JSON for agents."""
+"""Values of numpy and pandas are packed exactly for admission, and converted to plain JSON for agents."""
 
 import json
 import types
@@ -62,7 +62,7 @@ def test_an_array_keeps_type_shape_and_elements(dtype: str, numbers: list[int], 
 
 
 @pytest.mark.spec("SKILL-7")
-def test_what_is_not_a_number_and_objects_stay_what_they_are() -> None:
+def test_nan_and_objects_are_preserved() -> None:
     value = np.array([np.nan, -0.0, np.inf])
     assert through_json(value).tobytes() == value.tobytes()
     assert through_json(np.array([1, None, "x"], dtype=object)).tolist() == [1, None, "x"]
@@ -81,7 +81,7 @@ def test_a_table_keeps_its_types_names_and_index(table: pd.DataFrame) -> None:
 
 
 @pytest.mark.spec("SKILL-7")
-def test_huge_and_unusual_arrays_do_not_go() -> None:
+def test_huge_and_unusual_arrays_are_not_packed() -> None:
     structured = np.zeros(2, dtype=[("a", int)])
     for value in (np.zeros(1_000_000), structured, np.ma.array([1]), pd.Series(np.zeros(1_000_000))):
         with pytest.raises(NotPackable):
@@ -90,7 +90,7 @@ def test_huge_and_unusual_arrays_do_not_go() -> None:
 
 @pytest.mark.spec("SKILL-4")
 @pytest.mark.parametrize("value", [np.arange(4).reshape(2, 2), np.float32(2), TABLE[["count", "part"]], TABLE["word"]])
-def test_wrong_answers_of_the_same_kind_are_made_of_arrays_and_tables(value: Any) -> None:
+def test_wrong_answers_are_made_from_arrays_and_tables(value: Any) -> None:
     wire = packed(value, "nowhere")
     for way in range(WAYS):
         wrong = wrong_answer({"value": wire}, way)["value"]
@@ -105,7 +105,7 @@ def summed(
 
 
 @pytest.mark.spec("SKILL-3", "SKILL-12")
-def test_arrays_and_tables_arrive_as_lists_or_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_and_tables_are_passed_as_lists_or_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("numbers.npy", np.arange(3))
     pd.DataFrame({"x": [1]}).to_csv("table.csv", index=False)
@@ -131,7 +131,7 @@ def test_a_file_with_pickled_objects_is_not_loaded(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.spec("SKILL-12")
-def test_results_become_lists_and_records_and_large_ones_a_type_error() -> None:
+def test_results_become_lists_and_records_and_large_results_are_a_type_error() -> None:
     assert to_json({"n": np.int64(3), "m": [np.bool_(True), np.arange(4).reshape(2, 2)]}) == {
         "n": 3,
         "m": [True, [[0, 1], [2, 3]]],

@@ -73,7 +73,7 @@ def test_a_call_gives_a_plain_value_inside_an_event_loop(function: Callable[...,
     assert form
 
 
-def test_an_iterator_without_an_end_is_an_error_that_says_what_to_do() -> None:
+def test_an_infinite_iterator_is_an_error_that_says_what_to_do() -> None:
     def endless() -> Iterator[int]:
         yield from count()
 
@@ -92,7 +92,7 @@ def test_a_file_is_not_listed() -> None:
         assert EagerFunction(lambda: file)() is file
 
 
-def test_tests_get_the_form_in_which_the_function_is_written() -> None:
+def test_tests_call_the_function_in_the_form_in_which_it_was_written() -> None:
     def answer(values: list[int]) -> list[int]:
         return values
 

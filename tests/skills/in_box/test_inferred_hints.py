@@ -24,7 +24,7 @@ class Point:
 
 
 class Opaque(io.StringIO):
-    """It has state besides its attributes."""
+    """A class whose instances have state besides their attributes."""
 
 
 def hint_of(*values: Any) -> str:
@@ -67,7 +67,7 @@ def with_hints(points, day, rate=0.5, *, mode=None):  # type: ignore[no-untyped-
     """Take points.
 
     Args:
-        points: where to go.
+        points: The places to visit.
     """
     return [points, day, rate, mode]
 
@@ -91,15 +91,15 @@ def test_parameters_without_hints_get_a_schema_and_conversion_from_the_calls() -
     assert with_hints(**accept(with_hints, given, inferred)) == [{1}, dt.date(2024, 1, 2), 0.5, None]
 
 
-def test_a_call_that_does_not_return_or_does_not_fit_says_nothing_of_the_types() -> None:
+def test_calls_that_raise_or_do_not_fit_are_not_used_for_inference() -> None:
     inference = HintInference(with_hints, __name__)
-    inference.observe(("text", 3), {})  # the call raised, so what it took is not used
+    inference.observe(("text", 3), {})  # the call raised, so its arguments are not used
     inference.observe((1, 2, 3, 4, 5), {})()
     inference.observe((), {"nowhere": 1})()
     assert inference.hints() == {"points": "Any", "day": "Any", "rate": "float", "mode": "Any"}
 
 
-def test_a_type_that_json_cannot_become_is_any_value() -> None:
+def test_a_type_that_json_cannot_be_converted_to_becomes_any() -> None:
     inference = HintInference(with_hints, __name__)
     inference.observe((Opaque(), 1j), {})()
     hints = inference.hints()
@@ -107,7 +107,7 @@ def test_a_type_that_json_cannot_become_is_any_value() -> None:
     assert describe(with_hints, hints)["parameters"]["properties"]["day"] == {}
 
 
-def test_hints_of_the_code_are_kept() -> None:
+def test_hints_in_the_code_are_not_replaced() -> None:
     def typed(one: str, other) -> int:  # type: ignore[no-untyped-def]
         """Take two."""
         return len(one) + len(other)

@@ -1,4 +1,4 @@
-"""Values that go from one box to another come out as they went in, or do not go."""
+"""Packing a value in one box and unpacking it in another preserves the value, or it is not packed at all."""
 
 import collections
 import datetime as dt
@@ -56,13 +56,13 @@ VALUES = some.recursive(
 
 
 @given(VALUES)
-def test_a_value_is_the_same_with_its_types_after_it_went_as_json(value: Any) -> None:
+def test_packing_and_unpacking_preserve_a_value_and_its_types(value: Any) -> None:
     again = unpacked(json.loads(json.dumps(packed(value, "nowhere"))), HERE)
     assert repr(again) == repr(value) or (type(again) is type(value) and again == value)
 
 
 @given(VALUES)
-def test_a_wrong_answer_can_be_made_of_any_and_differs(value: Any) -> None:
+def test_every_value_has_a_wrong_answer_that_differs(value: Any) -> None:
     wire = packed(value, "nowhere")
     made = [wrong_answer({"value": wire}, way) for way in range(WAYS)]
     assert any(each != {"value": wire} for each in made)
@@ -71,7 +71,7 @@ def test_a_wrong_answer_can_be_made_of_any_and_differs(value: Any) -> None:
 
 
 def test_some_wrong_answer_is_wrong_in_every_part() -> None:
-    """So that a test of any one part is told from a test of the kind."""
+    """So a test of any part of an answer is distinguished from a test of its kind."""
     wire = {"object": ["Span", {"first": 1, "last": {"date": "2026-01-08"}, "both": [1, {"tuple": [2, 3]}]}]}
     made = [wrong_answer({"value": wire}, way)["value"]["object"][1] for way in range(WAYS)]
     assert any(each["last"] != {"date": "2026-01-08"} and each["first"] != 1 for each in made)
@@ -135,7 +135,7 @@ def test_instances_of_a_skills_classes_keep_their_attributes(value: Any) -> None
     assert packed(again, "nowhere") == wire
 
 
-def test_shared_instances_and_cycles_stay_what_they_are() -> None:
+def test_shared_instances_and_cycles_are_preserved() -> None:
     node = OWN.Node(1, OWN.Node(2))
     node.next.next = node
     one, again = unpacked(json.loads(json.dumps(packed([node, OWN.Pair(node, node.next)], "nowhere"))), OWN)
@@ -144,7 +144,7 @@ def test_shared_instances_and_cycles_stay_what_they_are() -> None:
     assert again.other is one.next
 
 
-def test_a_result_that_is_part_of_an_argument_stays_a_part_of_it() -> None:
+def test_a_result_that_is_part_of_an_argument_remains_part_of_it() -> None:
     inner = OWN.Node(2)
     before = Packer("nowhere")
     before.pack([OWN.Node(1, inner)])
@@ -157,7 +157,7 @@ def test_a_result_that_is_part_of_an_argument_stays_a_part_of_it() -> None:
     assert found[1].value == 3
 
 
-def test_what_is_too_deep_or_too_much_does_not_go() -> None:
+def test_values_that_are_too_deep_or_too_large_are_not_packed() -> None:
     deep = OWN.Node(0)
     for _ in range(100_000):
         deep = OWN.Node(0, deep)
@@ -166,7 +166,7 @@ def test_what_is_too_deep_or_too_much_does_not_go() -> None:
             packed(value, "nowhere")
 
 
-def test_what_has_no_plain_form_does_not_go() -> None:
+def test_values_without_a_plain_form_are_not_packed() -> None:
     deep: list[Any] = []
     deep.append(deep)
     for value in (object(), iter([1]), lambda: 1, deep, {1: object()}):
@@ -174,7 +174,7 @@ def test_what_has_no_plain_form_does_not_go() -> None:
             packed(value, "nowhere")
 
 
-def test_a_class_that_equals_everything_does_not_go_along() -> None:
+def test_the_eq_method_of_a_class_is_not_packed() -> None:
     class All(str):
         __slots__ = ()
         __hash__ = str.__hash__
@@ -188,7 +188,7 @@ def test_a_class_that_equals_everything_does_not_go_along() -> None:
 
 
 @pytest.mark.parametrize("held", [3, 2.5, "text", Decimal("2.5"), 1 + 2j, {1, 2}, frozenset((1, 2)), [1], (1,), {1: 2}])
-def test_a_subclass_is_packed_as_what_it_holds_and_not_as_what_it_claims(held: Any) -> None:
+def test_a_subclass_is_packed_by_its_contents_without_calling_its_methods(held: Any) -> None:
     def other(*_: Any) -> Any:
         return type(held)(9) if isinstance(held, int | float | complex | Decimal) else iter(())
 
@@ -199,7 +199,7 @@ def test_a_subclass_is_packed_as_what_it_holds_and_not_as_what_it_claims(held: A
     assert packed(liar(held), "nowhere") == packed(held, "nowhere")
 
 
-def test_an_exception_comes_as_the_nearest_type_that_is_known() -> None:
+def test_an_exception_is_restored_as_its_most_specific_known_type() -> None:
     class Own(KeyError):
         pass
 
@@ -209,11 +209,11 @@ def test_an_exception_comes_as_the_nearest_type_that_is_known() -> None:
 
 
 @pytest.mark.parametrize("value", [Decimal("0.10"), Fraction(1, 3), Path("a/b"), dt.time(1, 2), range(3), float("inf")])
-def test_kinds_of_the_standard_library_go(value: object) -> None:
+def test_types_of_the_standard_library_are_packed(value: object) -> None:
     assert unpacked(packed(value, "nowhere"), HERE) == value
 
 
-def test_only_what_is_declared_and_computes_nothing_is_taken_from_a_skill() -> None:
+def test_only_declarations_that_compute_nothing_are_extracted_from_a_skill() -> None:
     source = (
         "import os\nimport enum\nfrom pydantic import BaseModel, Field\nLIMIT: int = 3\nNOW = os.getpid()\n\n"
         "class Kind(enum.Enum):\n    A = 'a'\n\nclass Bad(ValueError):\n    def __init__(self): os._exit(0)\n\n"
@@ -228,7 +228,7 @@ def test_only_what_is_declared_and_computes_nothing_is_taken_from_a_skill() -> N
         assert name not in taken
 
 
-def test_tests_that_patch_are_told_by_reading_them() -> None:
+def test_tests_that_patch_are_recognised_from_their_source() -> None:
     source = (
         "def helper(monkeypatch): monkeypatch.setattr('a.b', 1)\ndef test_a(monkeypatch): helper(monkeypatch)\n"
         "def test_b(monkeypatch, tmp_path): monkeypatch.chdir(tmp_path)\ndef test_c(caplog): pass\ndef test_d(): pass\n"
@@ -236,7 +236,7 @@ def test_tests_that_patch_are_told_by_reading_them() -> None:
     assert impure_tests(ParsedSource.parse(source)) == {"helper", "test_a", "test_c"}
 
 
-def test_a_class_keeps_its_fields_and_simple_constructors_and_loses_the_rest() -> None:
+def test_a_class_keeps_only_its_fields_and_simple_constructors() -> None:
     source = """
 from __future__ import annotations
 import functools

@@ -42,7 +42,7 @@ def rich(
     size: Annotated[int, Field(ge=1, le=9)] = 3,
     tags: set[str] = frozenset(),  # type: ignore[assignment]  # a default nobody can change
 ) -> dict[str, Any]:
-    """Do much.
+    """Take arguments of many types.
 
     Args:
         day: when
@@ -59,7 +59,7 @@ def plain(
     schema: dict[str, int | None] | None = None,
     copy: Sequence[str] = (),
 ) -> Any:
-    """Take plain values. text: what to read."""
+    """Take plain values. text: the text to read."""
 
 
 def test_defaults_enums_unions_nested_models_and_descriptions_are_described() -> None:
@@ -96,7 +96,7 @@ def test_a_function_without_parameters_takes_an_empty_object() -> None:
     }
 
 
-def test_json_becomes_the_types_asked_for_and_only_what_was_given_is_passed() -> None:
+def test_json_is_converted_to_the_annotated_types_and_only_given_arguments_are_passed() -> None:
     given = {"day": "2026-01-02", "colour": "blue", "box": {"corner": {"x": 1}, "colour": "red"}}
     assert accept(rich, given) == {
         "day": date(2026, 1, 2),
@@ -112,7 +112,7 @@ def test_json_becomes_the_types_asked_for_and_only_what_was_given_is_passed() ->
     }
 
 
-def test_a_wrong_argument_is_named_with_what_was_given() -> None:
+def test_an_error_names_the_wrong_argument_and_its_value() -> None:
     with pytest.raises(ValueError, match=r"colour: .*not 'green'"):
         accept(rich, {"day": "2026-01-02", "colour": "green"})
 
@@ -136,7 +136,7 @@ def planted(leaf: Leaf | None, all_of_them: dict[str, list[Leaf]], bare: Bare) -
 
 
 @pytest.mark.spec("SKILL-12")
-def test_plain_classes_are_described_by_their_constructors_and_made_by_them() -> None:
+def test_plain_classes_are_described_and_created_by_their_constructors() -> None:
     found = describe(planted)
     assert not found["plain"]
     assert found["parameters"]["$defs"]["Leaf"] == {
@@ -185,15 +185,15 @@ def test_a_value_that_contains_itself_or_never_ends_is_a_type_error() -> None:
 
 
 def unknown(x: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
-    """Take what there is not."""
+    """Take a value of an undefined type."""
 
 
 class Opaque(io.StringIO):
-    """Not a plain class: it has state besides its attributes."""
+    """Not a plain class, because its instances have state besides their attributes."""
 
 
 def opaque(thing: Opaque) -> None:
-    """Take what JSON has not."""
+    """Take a value that JSON cannot represent."""
 
 
 def many(*rest: int) -> None:
@@ -208,19 +208,19 @@ def many(*rest: int) -> None:
         (many, r"\*rest"),
     ],
 )
-def test_what_cannot_be_described_is_refused_by_name(function: Any, says: str) -> None:
+def test_a_parameter_that_cannot_be_described_is_named(function: Any, says: str) -> None:
     with pytest.raises(NotDescribable, match=says):
         describe(function)
 
 
-def test_what_json_cannot_hold_is_a_type_error() -> None:
+def test_a_value_that_json_cannot_represent_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="list_iterator"):
         to_json(iter([1]))
     with pytest.raises(TypeError, match="Opaque"):
         to_json(Opaque())
 
 
-def test_the_part_of_a_value_that_json_cannot_hold_is_named() -> None:
+def test_the_part_of_a_value_that_json_cannot_represent_is_named() -> None:
     assert describe_unsendable(object(), "").startswith("a value of type object (")
     found = describe_unsendable({"rows": [1, (2, object())], "more": [1]}, "")
     assert found.startswith("a dict in which `result['rows'][1][1]` has the type object (")

@@ -1,4 +1,4 @@
-"""Our own files in a box: complete, compiled, and in nobody's way."""
+"""The files of Knackbox in a box are complete and compiled, and cannot clash with those of a skill."""
 
 import importlib.util
 import marshal
@@ -16,7 +16,7 @@ ENTRIES = (HARNESS, TYPED_CALL, NEIGHBOUR, JUDGE, ISOLATED)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_what_is_compiled_is_the_source_beside_it(entry: str) -> None:
+def test_compiled_files_match_their_sources(entry: str) -> None:
     files = box_files(entry)
     compiled = {path: data for path, data in files.items() if path.endswith(".pyc")}
     assert compiled
@@ -27,7 +27,7 @@ def test_what_is_compiled_is_the_source_beside_it(entry: str) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_they_are_imported_as_compiled_and_need_no_other_file_of_ours(entry: str, tmp_path: Path) -> None:
+def test_box_files_are_imported_compiled_and_need_no_other_files(entry: str, tmp_path: Path) -> None:
     for path, data in box_files(entry).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(data)
@@ -39,5 +39,5 @@ def test_they_are_imported_as_compiled_and_need_no_other_file_of_ours(entry: str
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_no_skill_can_have_the_name_of_what_a_call_goes_to(entry: str) -> None:
+def test_no_skill_can_have_the_name_of_an_entry_file(entry: str) -> None:
     assert name_problems(Path(entry).stem, frozenset())

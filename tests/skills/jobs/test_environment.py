@@ -1,4 +1,4 @@
-"""What a skill needs besides its code."""
+"""The environment of a skill's box, its preloaded modules, and its connections."""
 
 import importlib.metadata
 
@@ -9,7 +9,7 @@ from sandbox.contract import Connection, Destination
 
 
 @pytest.mark.spec("BOX-11")
-def test_a_skill_is_proved_in_an_environment_of_its_own_only_when_it_depends_on_something() -> None:
+def test_only_a_skill_with_dependencies_has_its_own_environment() -> None:
     assert environment_of(()) == ()
     pytest_here = f"pytest=={importlib.metadata.version('pytest')}"
     pydantic_here = f"pydantic=={importlib.metadata.version('pydantic')}"
@@ -17,18 +17,18 @@ def test_a_skill_is_proved_in_an_environment_of_its_own_only_when_it_depends_on_
 
 
 @pytest.mark.spec("SKILL-1")
-def test_nothing_of_an_environment_is_imported_outside_of_a_box() -> None:
+def test_packages_of_an_environment_are_not_imported_outside_a_box() -> None:
     assert preload_for(["numpy"], ("numpy",), ("pydantic",)) == ()
     assert preload_for(["json"], (), ("pydantic",)) == ("pydantic",)
 
 
-def test_what_is_allowed_needs_no_words() -> None:
+def test_allowed_destinations_give_no_message() -> None:
     here = Destination("a.example", 443)
     assert not_allowed([], frozenset()) == ""
     assert not_allowed([here], frozenset({here})) == ""
 
 
-def test_refused_connections_are_told_once_each_and_private_ones_with_the_setting() -> None:
+def test_refused_connections_are_listed_once_and_private_ones_with_the_setting() -> None:
     fine = Connection("a.example:443", allowed=True, reason="closed")
     unlisted = Connection("b.example:443", allowed=False, reason="not listed")
     private = Connection("c.example:443", allowed=False, reason="c.example is at 10.0.0.1, and it is a private address")

@@ -1,4 +1,4 @@
-"""What a skill declares is approved by a person when it is made, unless the configuration allows it already."""
+"""A person must approve the declarations of a new skill, unless the configuration allows them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +41,7 @@ class Person:
 
 
 async def create(home: Path, box: NamespaceSandbox, person: Person | None, **skills: object) -> tuple[ToolResult, str]:
-    """The result, and where the skill came from when it is there."""
+    """Create a skill. Return the result, and the provenance of the skill if it was created."""
     settings = Settings(skills=SkillSettings.model_validate(skills))
     async with Engine.open(home, settings=settings, sandbox=box, people=People(approver=person)) as engine:
         arguments = {"name": SIX.name, "description": SIX.description, "code": SIX.code, "tests": SIX.tests}
@@ -54,14 +54,16 @@ def yes(request: ApprovalRequest) -> ApprovalAnswer:
     return ApprovalAnswer(True, request.digest, by="grace")
 
 
-async def test_a_person_sees_what_is_declared_says_yes_and_is_named(tmp_path: Path, box: NamespaceSandbox) -> None:
+async def test_a_person_sees_the_declarations_and_is_recorded_as_the_approver(
+    tmp_path: Path, box: NamespaceSandbox
+) -> None:
     person = Person(yes)
     result, origin = await create(tmp_path, box, person)
     (asked,) = person.asked
     assert asked.arguments["packages"] == ["Six>=1.16"]
-    assert '"packages": [\n    "Six>=1.16"' in asked.shown(200)  # above the code, however long that is
+    assert '"packages": [\n    "Six>=1.16"' in asked.shown(200)  # above the code, so that long code cannot hide it
     assert (asked.user, asked.arguments["code"]) == ("ada", SIX.code)
-    if result.success:  # where packages can be installed
+    if result.success:  # on a machine where packages can be installed
         assert "approved packages: Six>=1.16, approved by grace" in origin
         assert f"user ada, agent bot, call {asked.call_id}" in origin
     else:
@@ -76,7 +78,7 @@ async def test_a_person_sees_what_is_declared_says_yes_and_is_named(tmp_path: Pa
         (lambda _: ApprovalAnswer(True, "of something else"), "what was approved is not what would run"),
     ],
 )
-async def test_without_a_yes_to_exactly_this_nothing_is_kept(
+async def test_without_approval_of_exactly_these_declarations_nothing_is_stored(
     tmp_path: Path, box: NamespaceSandbox, answer: Callable[[ApprovalRequest], ApprovalAnswer], says: str
 ) -> None:
     result, origin = await create(tmp_path, box, Person(answer))
@@ -88,9 +90,7 @@ async def test_without_a_yes_to_exactly_this_nothing_is_kept(
     assert not (tmp_path / "cache" / "environments").exists()
 
 
-async def test_where_nobody_can_be_asked_it_is_refused_with_what_would_allow_it(
-    tmp_path: Path, box: NamespaceSandbox
-) -> None:
+async def test_if_nobody_can_be_asked_the_refusal_names_the_setting(tmp_path: Path, box: NamespaceSandbox) -> None:
     result, _ = await create(tmp_path, box, None)
     assert result.failure is not None
     assert result.failure.reason == "proposal_refused"
@@ -109,7 +109,7 @@ async def test_where_nobody_can_be_asked_it_is_refused_with_what_would_allow_it(
         (ApprovalPolicy(frozenset({ANY}), always=True), (["Six>=1.16"], ["a.example:443"])),
     ],
 )
-async def test_what_the_configuration_allows_is_not_asked_about(
+async def test_declarations_that_the_configuration_allows_need_no_approval(
     allowed: ApprovalPolicy, asked: tuple[list[str], list[str]]
 ) -> None:
     block = '# dependencies = ["Six>=1.16"]\n# [tool.knackbox]\n# destinations = ["a.example:443"]'
@@ -117,7 +117,7 @@ async def test_what_the_configuration_allows_is_not_asked_about(
     assert allowed.needing_approval(ScriptBlock()) == ([], [])
 
 
-async def test_nothing_is_hidden_behind_what_a_person_is_shown(tmp_path: Path, box: NamespaceSandbox) -> None:
+async def test_declarations_too_long_to_be_shown_are_refused(tmp_path: Path, box: NamespaceSandbox) -> None:
     padded = "Six" + " " * 3_000 + ">=1.16"
     code = declaring(f'# dependencies = ["{padded}", "other>=1"]').code
     person = Person(yes)
@@ -126,4 +126,4 @@ async def test_nothing_is_hidden_behind_what_a_person_is_shown(tmp_path: Path, b
         arguments = {"name": SIX.name, "description": SIX.description, "code": code, "tests": SIX.tests}
         result = await engine.call("create_skill", arguments)
     assert person.asked == []
-    assert "keep it to 1,500, so that the person who is asked can read it" in result.error
+    assert "use at most 1,500, so that the person who is asked for approval can read them" in result.error

@@ -41,7 +41,7 @@ async def correct(engine: Engine, name: str, **case: Any) -> ToolResult:
 
 @ON_THE_BOX
 @pytest.mark.spec("SKILL-9", "SKILL-11")
-async def test_the_next_version_must_give_the_right_results_and_its_author_is_shown_them(engine: Engine) -> None:
+async def test_the_next_version_must_return_corrected_results_which_its_author_sees(engine: Engine) -> None:
     assert (await create(engine, "add_one", WRONG)).success
     corrected = await correct(engine, "add_one", arguments={"number": 20}, expect=21)
     assert "`add_one(number=20)` returns 22. The next version must give the right result" in corrected.text
@@ -52,12 +52,12 @@ async def test_the_next_version_must_give_the_right_results_and_its_author_is_sh
     assert "with pytest.raises(ZeroDivisionError):\n        add_one(number=-1)" in shown
     refused = await create(engine, "add_one", f"{WRONG} + number - number")
     assert not refused.success
-    assert "`add_one(number=20)` returns 22, but the right result is 21, as local reported" in refused.error
-    assert "the right result is ZeroDivisionError" in refused.error
+    assert "`add_one(number=20)` returns 22, but the correct result is 21, as local reported" in refused.error
+    assert "the correct result is ZeroDivisionError" in refused.error
     repaired = await create(engine, "add_one", RIGHT)
     assert (repaired.success, repaired.output["version"]) == (True, 2), repaired.error
     again = await create(engine, "add_one", WRONG)
-    assert not again.success  # a correction stays a case of every later version
+    assert not again.success  # a correction applies to every later version
     other = await create(engine, "add_one", WRONG, breaking=True)
     assert (other.success, other.output["version"]) == (True, 3), other.error
     assert "== 21" not in (await engine.call("manage_skills", {"action": "show", "name": "add_one"})).text
@@ -80,7 +80,7 @@ async def test_a_wrong_result_counts_as_a_failure_once_and_a_right_one_does_not(
 
 
 @ON_THE_BOX
-async def test_what_cannot_be_a_case_is_refused_with_the_reason(engine: Engine) -> None:
+async def test_an_invalid_correction_is_refused_with_the_reason(engine: Engine) -> None:
     assert (await create(engine, "add_file", "return int(open('n').read()) if number > 5 else number + 1")).success
     for case, said in (
         ({"arguments": {"number": 6}, "expect": 7}, "`add_file` reads files"),
@@ -96,7 +96,7 @@ async def test_what_cannot_be_a_case_is_refused_with_the_reason(engine: Engine) 
     assert "def test_failed_1():  # reported as wrong\n    assert add_file(number=4) == ..." in shown
 
 
-def test_corrections_replace_each_other_by_call_and_are_limited_in_number(tmp_path: Path) -> None:
+def test_a_correction_replaces_an_earlier_one_of_the_same_call_and_their_number_is_limited(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         kept = CorrectedCalls(records)
         assert kept.keep("add_one", CorrectedCall({"a": 1, "b": 2}, None)) is True

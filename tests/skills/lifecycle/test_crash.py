@@ -1,4 +1,4 @@
-"""Killed at any instant, a skill is wholly there or not there (SKILL-10). Real processes, really killed."""
+"""After a `kill -9` at any moment, a skill is complete or absent (SKILL-10). The processes are real."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ def source(version: int) -> bytes:
 
 
 def busy_writer(done: int, home: Path) -> None:
-    """Publish, disable, and delete without end, as a library does it; a byte to `done` before each round."""
+    """Publish, disable and delete a skill in a loop, as a library does. Send a byte to `done` before each round."""
     with opened_records(home) as records:
         store, ledger = SkillStore(home / "skills"), Ledger(records)
         reconcile(store, ledger)
@@ -54,7 +54,10 @@ def busy_writer(done: int, home: Path) -> None:
 
 
 def nursery(pipe: "Connection[Any, Any]", home: Path) -> None:
-    """Fork a writer when asked, which is faster than a new process; after so many rounds tell its id, then its end."""
+    """Fork a writer for each request, and send its process id after the requested number of rounds, then its exit code.
+
+    A fork is faster than a new process.
+    """
     while (rounds := pipe.recv()) is not None:
         heard, done = os.pipe()
         child = os.fork()
@@ -72,22 +75,22 @@ def nursery(pipe: "Connection[Any, Any]", home: Path) -> None:
 
 
 @pytest.mark.spec("SKILL-10", "STATE-1")
-def test_after_kill_9_at_random_moments_every_skill_is_whole_and_the_records_agree(tmp_path: Path) -> None:
+def test_after_kill_9_at_random_moments_every_skill_is_complete_and_the_records_agree(tmp_path: Path) -> None:
     chance = random.Random(20)
     newest = 0
     with other(nursery, tmp_path) as process:
         for _ in range(KILLS):
             child = process.ask(chance.randint(1, 4))
-            time.sleep(chance.uniform(0, 0.06))  # where the kill falls is the point; nothing is waited for
+            time.sleep(chance.uniform(0, 0.06))  # chooses the moment of the kill; the test does not wait for anything
             os.kill(child, signal.SIGKILL)
             assert process.hear() == -signal.SIGKILL
             newest = max(newest, check_home(tmp_path))
         process.pipe.send(None)
-    assert newest > 5  # it did get through its work
+    assert newest > 5  # the writer did make progress
 
 
 def check_home(home: Path) -> int:
-    """Everything is whole and agrees after a start; the highest version there is or was."""
+    """Check after a start that everything is complete and consistent. Return the highest version that ever existed."""
     with opened_records(home) as records:
         store, ledger = SkillStore(home / "skills"), Ledger(records)
         report = reconcile(store, ledger)
@@ -107,7 +110,7 @@ def check_home(home: Path) -> int:
 
 
 def one_writer(pipe: "Connection[Any, Any]", home: Path) -> None:
-    """Publish one version whenever told to, on the view of the moment before."""
+    """Publish one version for each message, based on the version that was current just before."""
     store = SkillStore(home / "skills")
     while True:
         current = pipe.recv()
@@ -124,7 +127,7 @@ def one_writer(pipe: "Connection[Any, Any]", home: Path) -> None:
 
 
 @pytest.mark.spec("STATE-1")
-def test_of_two_processes_that_write_one_name_exactly_one_wins(tmp_path: Path) -> None:
+def test_if_two_processes_write_the_same_skill_exactly_one_succeeds(tmp_path: Path) -> None:
     store = SkillStore(tmp_path / "skills")
     with other(one_writer, tmp_path) as first, other(one_writer, tmp_path) as second:
         for current in range(10):
@@ -140,7 +143,7 @@ def test_of_two_processes_that_write_one_name_exactly_one_wins(tmp_path: Path) -
 
 
 def reader(pipe: "Connection[Any, Any]", home: Path) -> None:
-    """Read the skill over and over without any lock; tell what was ever wrong."""
+    """Read the skill repeatedly without a lock, and report what was wrong."""
     store = SkillStore(home / "skills")
     pipe.send("ready")
     wrong: list[str] = []
@@ -156,7 +159,7 @@ def reader(pipe: "Connection[Any, Any]", home: Path) -> None:
     pipe.send((reads, wrong))
 
 
-def test_a_new_version_takes_the_place_of_the_old_in_one_step(tmp_path: Path) -> None:
+def test_a_new_version_replaces_the_old_one_atomically(tmp_path: Path) -> None:
     store = SkillStore(tmp_path / "skills")
     store.publish(skill("add_one", 1, source(1), TESTS), source(1), TESTS, replaces=0)
     with other(reader, tmp_path) as process:
@@ -172,7 +175,7 @@ def test_a_new_version_takes_the_place_of_the_old_in_one_step(tmp_path: Path) ->
 
 
 def creator(pipe: "Connection[Any, Any]", home: Path) -> None:
-    """Create skill after skill, with the true gate in the true box."""
+    """Create one skill after another, with real admission in a real box."""
 
     async def work() -> None:
         async with NamespaceSandbox() as box, opened_library(home, box) as library:
@@ -187,17 +190,17 @@ def creator(pipe: "Connection[Any, Any]", home: Path) -> None:
 
 
 @pytest.mark.spec("SKILL-10", "SKILL-1")
-def test_killed_during_create_skill_what_was_said_to_be_there_is_there_and_the_rest_is_whole(tmp_path: Path) -> None:
+def test_a_kill_during_create_skill_leaves_reported_skills_and_no_incomplete_ones(tmp_path: Path) -> None:
     chance = random.Random(4)
     said: set[str] = set()
     for rounds in (0, 1, 2, 0):
         with other(creator, tmp_path) as process:
             assert process.hear() == "ready"
             said.update(process.hear() for _ in range(rounds))
-            time.sleep(chance.uniform(0, 0.5))  # somewhere in the next one
+            time.sleep(chance.uniform(0, 0.5))  # during the next creation
             process.kill()
             with suppress(EOFError):
-                while process.pipe.poll():  # what it said before it died
+                while process.pipe.poll():  # messages that it sent before it was killed
                     said.add(process.pipe.recv())
         with opened_records(tmp_path) as records:
             store = SkillStore(tmp_path / "acquired_skills")

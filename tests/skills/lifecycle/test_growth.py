@@ -1,4 +1,4 @@
-"""What many skills cost: opening reads what changed, searches wait for nothing, changes by hand are noticed in use."""
+"""The cost of many skills. Opening reads only changes, searches do not wait, and manual changes are detected in use."""
 
 import asyncio
 import fcntl
@@ -26,13 +26,13 @@ NAMES = ("add_one", "add_two", "take_three")
 
 
 def settled(home: Path) -> None:
-    """As if the folder of all skills had been left alone for a while."""
+    """Make the folder of all skills look unchanged for a while."""
     os.utime(home / "acquired_skills", (1_700_000_000, 1_700_000_000))
 
 
 @contextmanager
 def reads() -> Iterator[list[str]]:
-    """What is opened or listed below a folder of skills meanwhile, other than the lock and the staging folder."""
+    """Collect the paths that are opened or listed below a folder of skills, except the lock and the staging folder."""
     found: list[str] = []
     listening = True
 
@@ -40,7 +40,7 @@ def reads() -> Iterator[list[str]]:
         if listening and event in ("open", "os.listdir", "os.scandir") and "acquired_skills/" in f"{arguments[0]}/":
             found.append(str(arguments[0]))
 
-    sys.addaudithook(hear)  # cannot be taken away again
+    sys.addaudithook(hear)  # an audit hook cannot be removed
     try:
         yield found
     finally:
@@ -56,7 +56,7 @@ def made(home: Path, *names: str) -> SkillStore:
 
 
 @pytest.mark.spec("STATE-4")
-async def test_opening_reads_nothing_below_the_skills_while_nothing_changed(tmp_path: Path) -> None:
+async def test_opening_reads_no_skill_folders_if_nothing_changed(tmp_path: Path) -> None:
     store = made(tmp_path, *NAMES)
     async with opened_library(tmp_path) as library:
         assert [one.name for one in await library.skills()] == list(NAMES)
@@ -73,7 +73,7 @@ async def test_opening_reads_nothing_below_the_skills_while_nothing_changed(tmp_
 
 
 @pytest.mark.spec("STATE-4")
-async def test_a_folder_that_was_changed_by_hand_is_noticed_where_it_is_used(tmp_path: Path) -> None:
+async def test_a_manual_change_of_a_folder_is_detected_when_the_skill_is_used(tmp_path: Path) -> None:
     store = made(tmp_path, *NAMES)
     async with opened_library(tmp_path):
         pass
@@ -89,7 +89,7 @@ async def test_a_folder_that_was_changed_by_hand_is_noticed_where_it_is_used(tmp
 
 
 @pytest.mark.spec("STATE-4")
-async def test_a_skill_that_was_put_there_by_hand_is_found_by_its_name_at_once(tmp_path: Path) -> None:
+async def test_a_manually_added_skill_is_found_by_its_name_immediately(tmp_path: Path) -> None:
     made(tmp_path, "add_one")
     async with opened_library(tmp_path) as library:
         assert await library.find("add_two") is None
@@ -101,7 +101,7 @@ async def test_a_skill_that_was_put_there_by_hand_is_found_by_its_name_at_once(t
 
 
 @pytest.mark.spec("STATE-4")
-def test_events_of_a_change_that_nobody_lived_to_tell_are_due_until_they_are_told(tmp_path: Path) -> None:
+def test_events_that_a_killed_process_did_not_publish_are_published_later(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         ledger = Ledger(records)
         ledger.put({"add_one": (skill("add_one"), "stamp")}, ["add_two"])
@@ -111,14 +111,14 @@ def test_events_of_a_change_that_nobody_lived_to_tell_are_due_until_they_are_tol
 
 
 def many(home: Path, count: int) -> None:
-    """Rows alone, as of skills that another process has just imported."""
+    """Write only rows, as if another process had just imported the skills."""
     with opened_records(home) as records:
         skills = {f"add_{n}": replace(skill(f"add_{n}"), description=f"Adds {n}.") for n in range(count)}
         Ledger(records).put({name: (one, "") for name, one in skills.items()})
 
 
 @pytest.mark.spec("SKILL-14")
-async def test_a_search_does_not_wait_for_the_index_to_be_filled_and_says_what_is_missing(tmp_path: Path) -> None:
+async def test_a_search_does_not_wait_for_a_complete_index_and_reports_what_is_missing(tmp_path: Path) -> None:
     made(tmp_path, "take_three")
     async with opened_library(tmp_path) as library:
         assert await names(library, "take three") == ["take_three"]
@@ -146,7 +146,7 @@ async def names(library: SkillLibrary, query: str) -> list[str]:
 
 @pytest.mark.spec("SKILL-14")
 @pytest.mark.parametrize("trouble", ["a file in its place", "its lock is held"])
-async def test_trouble_with_the_store_of_vectors_hides_and_delays_nothing(tmp_path: Path, trouble: str) -> None:
+async def test_a_failing_vector_store_neither_hides_nor_delays_results(tmp_path: Path, trouble: str) -> None:
     made(tmp_path, *NAMES)
     if trouble == "a file in its place":
         (tmp_path / "chroma").write_text("in the way")
@@ -162,7 +162,7 @@ async def test_trouble_with_the_store_of_vectors_hides_and_delays_nothing(tmp_pa
         os.close(held)
 
 
-def test_neither_listing_nor_searching_imports_the_store_of_vectors(tmp_path: Path) -> None:
+def test_neither_listing_nor_searching_imports_the_vector_store(tmp_path: Path) -> None:
     made(tmp_path, *NAMES)
     program = (
         "import asyncio, sys\nfrom engine import Engine\n"
@@ -178,7 +178,7 @@ def test_neither_listing_nor_searching_imports_the_store_of_vectors(tmp_path: Pa
 
 
 @pytest.mark.spec("SKILL-11")
-async def test_skills_are_listed_a_page_at_a_time(tmp_path: Path) -> None:
+async def test_skills_are_listed_in_pages(tmp_path: Path) -> None:
     made(tmp_path, *NAMES)
     async with opened_library(tmp_path) as library:
         first = await library.page(2)

@@ -1,7 +1,7 @@
-"""`kill -9` at random moments of everything that changes skills (SKILL-10).
+"""`kill -9` at random moments of all operations that change skills (SKILL-10).
 
-What is left is judged by a reader of its own: it opens the files, the database and the index, and shares no code with
-what wrote them.
+An independent reader checks the result. It opens the files, the database and the index, and shares no code with the
+writers.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ pytestmark = pytest.mark.spec("SKILL-10")
 
 NAMES = ("add_one", "add_two", "add_three")
 SHORT, LONG = 5, 100
-MOST_DONE = 8  # changes before the kill
-MOST_AFTER_S = 0.05  # that it comes after one of them: somewhere in the next
+MOST_DONE = 8  # maximum number of changes before the kill
+MOST_AFTER_S = 0.05  # maximum seconds from a change to the kill, which then falls into the next change
 
 
 def variant(name: str, turn: int) -> Proposal:
@@ -55,7 +55,7 @@ def variant(name: str, turn: int) -> Proposal:
 
 
 class Gate:
-    """The true gate, until it has said what it says of each skill; then that, so that the time goes into writing."""
+    """Real admission, whose result for each skill is cached, so that most of the time is spent on writing."""
 
     def __init__(self, said: dict[tuple[str, bool], Admission]) -> None:
         self.said = said
@@ -78,7 +78,7 @@ async def record(home: Path, patch: pytest.MonkeyPatch) -> dict[tuple[str, bool]
 
 
 async def change(library: SkillLibrary, pick: random.Random, home: Path, turn: int) -> None:
-    """One change of one kind, as whatever the outcome of the last one allows."""
+    """Make a change of one kind, if the state after the last change allows it."""
     name = pick.choice(NAMES)
     match pick.choice(("create", "create", "delete", "restore", "rollback", "state", "reindex", "import", "text")):
         case "create":
@@ -108,9 +108,9 @@ async def change(library: SkillLibrary, pick: random.Random, home: Path, turn: i
 
 
 def busy(done: int, home: Path, said: dict[tuple[str, bool], Admission], seed: int) -> None:
-    """Change skills without end; after each, a line of the versions that there are now."""
+    """Change skills in a loop. After each change, print a line with the existing versions."""
     python = stages.stages_for(Language.PYTHON)
-    vars(stages)["_PYTHON"] = replace(python, admit=Gate(said))  # in a process that ends with this
+    vars(stages)["_PYTHON"] = replace(python, admit=Gate(said))  # this process does nothing else
 
     async def work() -> None:
         pick = random.Random(seed)
@@ -119,7 +119,7 @@ def busy(done: int, home: Path, said: dict[tuple[str, bool], Admission], seed: i
             for turn in count(seed * 1000):
                 with contextlib.suppress(SkillError):
                     await change(library, pick, home, turn)
-                await library.search("adds one", 3)  # which brings the index up to date
+                await library.search("adds one", 3)  # the search brings the index up to date
                 now = {each.name: each.version for each in await library.skills()}
                 os.write(done, json.dumps(now).encode() + b"\n")
 
@@ -127,7 +127,7 @@ def busy(done: int, home: Path, said: dict[tuple[str, bool], Admission], seed: i
 
 
 def nursery(pipe: "Connection[Any, Any]", home: Path, recorded: bytes) -> None:
-    """Fork a process that is busy when asked; when it has told of so many changes and a moment has passed, kill it."""
+    """Fork a process that changes skills for each request, and kill it after the requested changes and delay."""
     said = pickle.loads(recorded)
     while (asked_for := pipe.recv()) is not None:
         seed, changes, moment = asked_for
@@ -153,7 +153,7 @@ def nursery(pipe: "Connection[Any, Any]", home: Path, recorded: bytes) -> None:
 
 
 def front_of(folder: Path) -> dict[str, str]:
-    """The metadata of a version's `SKILL.md`, its hashes and its signature checked by hand."""
+    """Return the metadata of a version's `SKILL.md`, after checking its hashes and its signature independently."""
     (code,), (tests,) = (folder / "scripts").iterdir(), (folder / "tests").iterdir()
     found = checked((folder / "SKILL.md").read_bytes(), code.read_bytes(), tests.read_bytes())
     assert (code.name, tests.name) == (f"{found['name']}.py", f"test_{found['name']}.py")
@@ -176,7 +176,7 @@ def checked(data: bytes, code: bytes, tests: bytes) -> dict[str, str]:
 
 
 def verified(home: Path) -> dict[str, int]:
-    """Everything is whole and agrees; the highest version that each skill has or had."""
+    """Check that everything is complete and consistent. Return the highest version that each skill ever had."""
     root = home / "acquired_skills"
     here: dict[str, tuple[int, str, str]] = {}
     highest: dict[str, int] = {}
@@ -207,7 +207,7 @@ def verified(home: Path) -> dict[str, int]:
 
 
 def indexed(home: Path) -> set[str]:
-    """Names in the index, of documents that have their vectors."""
+    """Return the names of the documents in the index that have vectors."""
     index = StoredIndex(home / "skill_index.db", WordLlamaEmbedder())
     ids = set(index.vector_names().values())
     index.close()
@@ -227,7 +227,7 @@ async def kills(home: Path, patch: pytest.MonkeyPatch, number: int, first: int) 
             asked_for = (seed, chance.randint(0, MOST_DONE), chance.uniform(0, MOST_AFTER_S))
             ended, told = await asyncio.to_thread(process.ask, asked_for)
             assert ended == -signal.SIGKILL
-            async with opened_library(here, trust=trust) as library:  # a start
+            async with opened_library(here, trust=trust) as library:  # like a start of the engine
                 assert (await library.folders.verify()).aside == ()
                 await library.search("adds one", 3)
                 assert {one.name for one in library.instructions.all()} == set(library.instructions.names())
@@ -235,10 +235,10 @@ async def kills(home: Path, patch: pytest.MonkeyPatch, number: int, first: int) 
             for name, version in [*before.items(), *(each for now in told for each in now.items())]:
                 assert highest[name] >= version, "what was said to be done is not there"
         process.pipe.send(None)
-    assert sum(highest.values()) > number // 2  # they did get through some work
+    assert sum(highest.values()) > number // 2  # the writers did make progress
 
 
-async def test_killed_during_any_change_every_skill_is_whole_or_absent_and_all_agree(
+async def test_after_a_kill_during_any_change_every_skill_is_complete_or_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await kills(tmp_path, monkeypatch, SHORT, first=1)
@@ -246,7 +246,7 @@ async def test_killed_during_any_change_every_skill_is_whole_or_absent_and_all_a
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-async def test_a_hundred_kills_lose_nothing_and_leave_nothing_half(
+async def test_a_hundred_kills_lose_no_data_and_leave_no_partial_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await kills(tmp_path, monkeypatch, LONG, first=1000)

@@ -1,4 +1,4 @@
-"""The whole life of a skill, in a real home, store, index and box."""
+"""The life cycle of a skill, with a real home, store, index and box."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ async def names(library: SkillLibrary, query: str | None = None) -> list[str]:
 
 
 @pytest.mark.spec("SKILL-1", "LIST-3", "LIST-4", "SKILL-14")
-async def test_what_was_learned_is_listed_and_found_by_meaning(library: SkillLibrary) -> None:
+async def test_a_new_skill_is_listed_and_found_by_meaning(library: SkillLibrary) -> None:
     assert await names(library, "temperature") == []
     for name in SHELF:
         made = await library.create(shelf(name))
@@ -71,7 +71,7 @@ async def test_a_disabled_or_deleted_skill_leaves_the_list_and_the_index_and_com
     await library.delete("celsius")
     assert await names(library, query) == []
     assert await library.skills() == []
-    with pytest.raises(SkillMissing, match="There are none yet"):
+    with pytest.raises(SkillMissing, match="There are no skills yet"):
         await library.get("celsius")
     await library.restore("celsius")
     assert await names(library, query) == ["celsius"]
@@ -118,21 +118,19 @@ async def test_a_second_version_keeps_the_first_and_can_be_rolled_back(library: 
 
 
 @pytest.mark.spec("SKILL-9")
-async def test_an_earlier_version_that_somebody_changed_is_not_gone_back_to(
-    library: SkillLibrary, tmp_path: Path
-) -> None:
+async def test_a_rollback_to_a_changed_version_is_refused(library: SkillLibrary, tmp_path: Path) -> None:
     await library.create(proposal())
     await library.create(proposal(description="Adds one to a whole number, said in other words."))
     code = next((tmp_path / "acquired_skills" / "add-one" / "versions" / "1").rglob("add_one.py"))
-    code.unlink()  # it is linked, not copied, from version to version
+    code.unlink()  # versions share the file through hard links
     code.write_text(proposal(body="return number + 666").code)
-    with pytest.raises(SkillDamaged, match="not what was admitted as version 1"):
+    with pytest.raises(SkillDamaged, match="changed after it was admitted as version 1"):
         await library.rollback("add_one")
     assert (await library.get("add_one")).version == 2
 
 
 @pytest.mark.spec("STATE-1")
-async def test_two_proposals_of_one_name_at_once_give_one_version_each_or_a_clear_refusal(
+async def test_two_concurrent_proposals_of_one_name_each_become_a_version_or_are_refused(
     library: SkillLibrary,
 ) -> None:
     offers = [proposal(description=f"Adds one to a whole number, in way {i}.") for i in range(3)]
@@ -176,7 +174,7 @@ def another_process(pipe: "Connection[Any, Any]", home: Path) -> None:
 
 
 async def soon(library: SkillLibrary, expected: list[str]) -> None:
-    """Wait until the list is as expected; the second that STATE-1 allows is far below the deadline."""
+    """Wait until the list is as expected. The deadline is much longer than the second that STATE-1 allows."""
 
     async def as_expected() -> bool:
         return await names(library) == expected
@@ -185,9 +183,9 @@ async def soon(library: SkillLibrary, expected: list[str]) -> None:
 
 
 @pytest.mark.spec("STATE-1")
-async def test_another_process_sees_what_was_learned_and_forgotten(tmp_path: Path, box: NamespaceSandbox) -> None:
+async def test_another_process_sees_new_and_deleted_skills(tmp_path: Path, box: NamespaceSandbox) -> None:
     async with opened_library(tmp_path, box) as here:
-        assert await names(here, "warm") == []  # the index is open before anything is there
+        assert await names(here, "warm") == []  # opens the index before there are any skills
         with other(another_process, tmp_path) as there:
             assert there.hear() == []
             await here.create(shelf("celsius"))
@@ -203,7 +201,9 @@ async def test_another_process_sees_what_was_learned_and_forgotten(tmp_path: Pat
 
 
 @pytest.mark.spec("SKILL-12")
-async def test_telemetry_counts_each_version_and_not_what_was_not_the_skills_fault(library: SkillLibrary) -> None:
+async def test_telemetry_counts_each_version_but_not_failures_that_are_not_the_skills_fault(
+    library: SkillLibrary,
+) -> None:
     await library.create(proposal())
     library.log_telemetry("add_one", success=True, latency_ms=10)
     library.log_telemetry("add_one", success=True, latency_ms=20)
@@ -217,7 +217,7 @@ async def test_telemetry_counts_each_version_and_not_what_was_not_the_skills_fau
 
 
 @pytest.mark.spec("SKILL-12")
-async def test_telemetry_outlives_the_process(tmp_path: Path, box: NamespaceSandbox) -> None:
+async def test_telemetry_is_kept_after_the_process_ends(tmp_path: Path, box: NamespaceSandbox) -> None:
     async with opened_library(tmp_path, box) as first:
         await first.create(proposal())
         first.log_telemetry("add_one", success=True, latency_ms=1)
@@ -225,7 +225,7 @@ async def test_telemetry_outlives_the_process(tmp_path: Path, box: NamespaceSand
         assert [one.calls for one in await second.stats()] == [1]
 
 
-async def test_a_skill_that_fails_is_found_after_one_that_works(tmp_path: Path, box: NamespaceSandbox) -> None:
+async def test_a_failing_skill_ranks_below_a_working_one(tmp_path: Path, box: NamespaceSandbox) -> None:
     async with opened_library(tmp_path, box) as library:
         same = {"description": "Adds one to a whole number.", "examples": ("what comes after seven",)}
         for name in ("adder_first", "adder_other"):

@@ -1,4 +1,4 @@
-"""The life of a version: what its calls earn it, that a bad day of the world is not held against it, and its repair."""
+"""The states of a version: how its calls change them, that outages do not count, and how it is repaired."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -40,7 +40,7 @@ def test_a_version_with_open_questions_does_not_become_active() -> None:
 @given(times=some.integers(0, 500), others=some.integers(0, 500))
 @example(times=0, others=46)
 @example(times=0, others=47)
-def test_the_bound_is_below_the_share_and_grows_with_what_speaks_for_it(times: int, others: int) -> None:
+def test_the_bound_is_below_the_rate_and_grows_with_the_number_of_trials(times: int, others: int) -> None:
     calls = times + others
     bound = wilson_lower_bound(times, calls)
     assert 0 <= bound <= 1
@@ -53,7 +53,7 @@ def test_the_bound_is_below_the_share_and_grows_with_what_speaks_for_it(times: i
 @pytest.mark.parametrize(
     ("times", "of", "bound"), [(0, 0, 0.0), (3, 3, 0.526), (7, 7, 0.721), (90, 100, 0.840), (1, 2, 0.121)]
 )
-def test_the_bound_is_wilsons(times: int, of: int, bound: float) -> None:
+def test_the_bound_is_wilsons_lower_bound(times: int, of: int, bound: float) -> None:
     assert wilson_lower_bound(times, of) == pytest.approx(bound, abs=0.001)
 
 
@@ -73,7 +73,7 @@ def test_the_bound_is_wilsons(times: int, of: int, bound: float) -> None:
         (SkillState.DISABLED, 0, 100, SkillState.DISABLED),
     ],
 )
-def test_the_calls_decide(before: SkillState, successes: int, failures: int, after: SkillState) -> None:
+def test_the_state_follows_from_the_calls(before: SkillState, successes: int, failures: int, after: SkillState) -> None:
     assert earned_state(before, successes, failures) is after
 
 
@@ -81,14 +81,14 @@ def test_the_calls_decide(before: SkillState, successes: int, failures: int, aft
 @pytest.mark.parametrize(
     ("successes", "failures", "after"), [(0, 5, QUARANTINED), (1, 4, ACTIVE), (5, 0, ACTIVE), (0, 0, ACTIVE)]
 )
-def test_a_long_good_record_does_not_keep_one_that_fails_every_time_since_the_world_changed(
+def test_a_skill_that_now_fails_every_time_is_quarantined_despite_a_long_good_record(
     successes: int, failures: int, after: SkillState
 ) -> None:
     assert earned_state(ACTIVE, 100, failures, Counted(successes, failures)) is after
 
 
 @pytest.mark.spec("SKILL-13")
-def test_the_latest_calls_are_those_of_this_version_that_count(tmp_path: Path) -> None:
+def test_the_latest_calls_are_the_counted_calls_of_this_version(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         ledger = Ledger(records)
         went = [(1, True, True), *[(1, False, True)] * 3, (1, False, False), (1, False, True), (2, True, True)]
@@ -99,7 +99,7 @@ def test_the_latest_calls_are_those_of_this_version_that_count(tmp_path: Path) -
         assert ledger.latest("add_one", 3) == Counted()
 
 
-def test_of_what_it_failed_on_the_latest_are_kept_once_and_become_tests(tmp_path: Path) -> None:
+def test_the_latest_failed_inputs_are_stored_once_and_become_tests(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         kept = FailedInputs(records)
         for number in (*range(20), 19):
@@ -117,7 +117,7 @@ def test_of_what_it_failed_on_the_latest_are_kept_once_and_become_tests(tmp_path
     assert "\x1b" not in tests
 
 
-def test_what_one_user_failed_on_is_kept_from_others_and_pushed_out_by_no_one_of_them(tmp_path: Path) -> None:
+def test_failed_inputs_are_hidden_from_other_users_who_cannot_displace_them(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         kept = FailedInputs(records)
         kept.keep("add_one", 1, FailedInput("t", {"pin": 4711}, "KeyError", "ann", "x"))
@@ -147,7 +147,7 @@ class TestInUse:
     async def state(self, library: SkillLibrary) -> SkillState:
         return (await library.get("add_one")).state
 
-    async def test_seven_calls_that_went_well_make_it_active_and_the_folder_says_so(
+    async def test_seven_successful_calls_make_a_skill_active_in_its_folder(
         self, library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
     ) -> None:
         await library.create(proposal())
@@ -158,7 +158,7 @@ class TestInUse:
         await library.folders.verify()
         assert await self.state(library) is ACTIVE
 
-    async def test_one_that_keeps_failing_is_quarantined_says_what_on_and_its_repair_comes_in_by_the_same_door(
+    async def test_a_failing_skill_is_quarantined_with_its_failed_inputs_until_a_repair_is_admitted(
         self, library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
     ) -> None:
         tests = "from add_one import add_one\n\n\ndef test_adds():\n    assert (add_one(0), add_one(1), add_one(2)) == (1, 2, 3)\n"
@@ -170,7 +170,7 @@ class TestInUse:
         with pytest.raises(ToolFailure, match="KeyError") as failed:
             await self.call(library, box, tmp_path, 9)
         told = str(failed.value)
-        assert "quarantined: no longer offered. Propose a repaired version with create_skill" in told
+        assert "quarantined and no longer offered. Propose a repaired version with create_skill" in told
         for number in (7, 8, 9):
             assert f"assert add_one(number={number}) == ..." in told
         assert await self.state(library) is QUARANTINED
@@ -186,7 +186,7 @@ class TestInUse:
         assert await self.call(library, box, tmp_path, 9) == 10
         assert [one.version for one in await library.stats("add_one")] == [2, 1]
 
-    async def test_what_one_users_calls_failed_on_is_shown_to_that_user_and_to_admins_alone(
+    async def test_failed_inputs_are_shown_only_to_their_user_and_to_admins(
         self, library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
     ) -> None:
         await library.create(proposal())
@@ -208,7 +208,7 @@ class TestInUse:
             assert ("PIN 4711" in shown.message) is sees
             assert (shown.value["failed_inputs"] == [{"number": "PIN 4711"}]) is sees
 
-    async def test_who_enables_it_again_gives_it_a_new_chance(
+    async def test_enabling_a_skill_resets_its_failures(
         self, library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
     ) -> None:
         await library.create(proposal())
@@ -223,7 +223,7 @@ class TestInUse:
             await self.call(library, box, tmp_path, "no number")
         assert (await self.state(library)).listed
 
-    async def test_an_outage_never_counts_against_it(self, library: SkillLibrary, tmp_path: Path) -> None:
+    async def test_an_outage_does_not_count_against_a_skill(self, library: SkillLibrary, tmp_path: Path) -> None:
         class Down(NoSandbox):
             async def run(self, job: object, *, on_output: object = None) -> object:
                 raise SandboxError("No box today.")
@@ -237,7 +237,7 @@ class TestInUse:
         (stats,) = await library.stats("add_one")
         assert (stats.calls, stats.failures, stats.uncounted) == (20, 0, 20)
 
-    async def test_two_processes_failures_add_up(self, box: NamespaceSandbox, tmp_path: Path) -> None:
+    async def test_failures_in_two_processes_are_added(self, box: NamespaceSandbox, tmp_path: Path) -> None:
         async with opened_library(tmp_path, box) as one, opened_library(tmp_path, box) as other:
             await one.create(proposal())
             for library in (one, other, one):

@@ -1,4 +1,4 @@
-"""A skill replaces another one for the same purpose only after both were tried on the same inputs (SKILL-13)."""
+"""A skill replaces another one for the same purpose only after a trial on the same inputs (SKILL-13)."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ def asserting(name: str, calls: str) -> str:
 
 
 async def skills(home: Path) -> None:
-    """Three skills for one purpose: the old one is wrong from 10 on, the second is right, the third fails at 0."""
+    """Create three skills for one purpose: one is wrong from 10 on, one is correct, and one fails at 0."""
     old = proposal("add_old", "return number + 1 if number < 10 else number + 2", "")
     new = proposal("add_new", "return number + 1", asserting("add_new", CALLS))
     bad = proposal("add_bad", "return number + number // number", asserting("add_bad", CALLS))
@@ -31,7 +31,7 @@ async def skills(home: Path) -> None:
     await stored(home, [(one, SkillKind.CODE) for one in (old, new, bad, zero)])
 
 
-def test_differences_are_shown_and_only_a_skill_that_is_not_worse_replaces_another(
+def test_a_trial_shows_differences_and_only_a_skill_that_is_not_worse_replaces_another(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "data"
@@ -54,7 +54,10 @@ def test_differences_are_shown_and_only_a_skill_that_is_not_worse_replaces_anoth
     failing = run("trial", "add_zero", "add_bad", "--replace", "--json")
     assert (failing.code, "is worse on 1 of 3 inputs" in failing.last["why_not"]) == (1, True)
     wrong = run("trial", "add_new", "add_old", "--replace")
-    assert (wrong.code, "was not replaced" in wrong.err) == (1, True)  # it is corrected, and still wrong there
+    assert (wrong.code, "was not replaced" in wrong.err) == (
+        1,
+        True,
+    )  # the old skill is wrong on the corrected call, too
     replaced = run("trial", "add_old", "add_new", "--replace")
     assert (replaced.code, "add_new replaces it" in replaced.out, "returns 22" in replaced.out) == (0, True, True)
 
@@ -71,7 +74,7 @@ def test_differences_are_shown_and_only_a_skill_that_is_not_worse_replaces_anoth
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.spec("SKILL-11")
-async def test_an_agent_tries_and_replaces_a_skill_on_the_calls_that_it_made(
+async def test_an_agent_compares_and_replaces_a_skill_with_its_past_calls(
     tmp_path: Path, box: NamespaceSandbox
 ) -> None:
     home = tmp_path / "data"
@@ -82,7 +85,7 @@ async def test_an_agent_tries_and_replaces_a_skill_on_the_calls_that_it_made(
             return await engine.call("manage_skills", {"action": action, "name": name, "other": other})
 
         assert (await engine.call("add_old", {"number": 50})).output == 52
-        await engine.audit()  # the call is recorded
+        await engine.audit()  # ensures that the call is recorded
         tried = await manage("trial", "add_old", "add_new")
         assert "differ on 2 of 3 inputs" in tried.text
         assert "(number=50): `add_old` returns 52, `add_new` returns 51" in tried.text

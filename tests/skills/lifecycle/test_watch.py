@@ -1,4 +1,4 @@
-"""A long-lived engine notices skill folders that a person edits, adds or removes, although nobody uses the skills."""
+"""A long-lived engine detects skill folders that a person edits, adds or removes, even if the skills are not used."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ NAMES = ("add_five", "add_four", "add_one", "add_three", "add_two")
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look all the time, two skills at once."""
+    """Check for changes continuously, two skills at a time."""
     for name, value in (("AFTER_S", 0.0), ("EVERY_S", 0.01), ("PAUSE_S", 0.0)):
         monkeypatch.setattr(folder_records, f"_WATCH_{name}", value)
     monkeypatch.setattr(folder_records, "_WATCHED_AT_ONCE", 2)
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> SkillStore:
 
 
 async def listed(engine: Engine) -> set[str]:
-    """The skills of a list without a query, which looks at no folder."""
+    """Return the skills of a list without a query, which does not read any folder."""
     return {tool.spec.name for tool in (await engine.list_tools()).tools if tool.spec.category == "skill"}
 
 
@@ -64,7 +64,7 @@ def set_state(store: SkillStore, name: str, before: str, after: str) -> None:
     file.write_text(text.replace(f"knackbox-state: {before}", f"knackbox-state: {after}"))
 
 
-async def test_edits_damage_additions_and_removals_by_hand_are_noticed_and_told(
+async def test_manual_edits_damage_additions_and_removals_are_detected_and_published(
     tmp_path: Path, store: SkillStore
 ) -> None:
     async with Engine.open(tmp_path, sandbox=NoSandbox(), environ={}) as engine:
@@ -94,7 +94,7 @@ async def test_edits_damage_additions_and_removals_by_hand_are_noticed_and_told(
         assert "take_six" in {tool.spec.name for tool in found.tools}
 
 
-async def test_it_goes_on_after_a_look_that_failed(
+async def test_watching_continues_after_a_failed_check(
     tmp_path: Path, store: SkillStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[Exception] = [OSError(5, "the disk is gone"), StoreBusy("somebody is at it"), RuntimeError("a bug")]

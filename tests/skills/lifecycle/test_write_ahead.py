@@ -1,4 +1,4 @@
-"""A change of a skill is wholly done or not done, whatever fails on the way (SKILL-10)."""
+"""A change of a skill is atomic, even if one of its steps fails (SKILL-10)."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -50,7 +50,7 @@ async def two_versions(home: Path) -> AsyncIterator[SkillLibrary]:
 
 @contextmanager
 def refused_rows(home: Path, table: str) -> Iterator[None]:
-    """The database itself refuses every write to one table."""
+    """Make the database refuse every write to one table."""
     with closing(sqlite3.connect(home / "records.db", isolation_level=None)) as raw:
         for kind in ("INSERT", "UPDATE"):
             raw.execute(
@@ -80,7 +80,7 @@ def announced(home: Path) -> list[str]:
 
 @pytest.mark.parametrize("table", ["skills", "skills_changing"])
 @pytest.mark.parametrize("kind", CHANGES)
-async def test_a_change_whose_row_cannot_be_written_is_taken_back(tmp_path: Path, kind: str, table: str) -> None:
+async def test_a_change_is_undone_if_its_row_cannot_be_written(tmp_path: Path, kind: str, table: str) -> None:
     async with two_versions(tmp_path) as library:
         before = on_disk(tmp_path)
         with refused_rows(tmp_path, table), pytest.raises(Exception, match="refused"):
@@ -93,7 +93,7 @@ async def test_a_change_whose_row_cannot_be_written_is_taken_back(tmp_path: Path
         assert announced(tmp_path) == []
 
 
-async def test_a_restore_whose_row_cannot_be_written_is_taken_back(tmp_path: Path) -> None:
+async def test_a_restore_is_undone_if_its_row_cannot_be_written(tmp_path: Path) -> None:
     async with two_versions(tmp_path) as library:
         await library.delete("add_one")
         with refused_rows(tmp_path, "skills"), pytest.raises(Exception, match="refused"):
@@ -105,7 +105,7 @@ async def test_a_restore_whose_row_cannot_be_written_is_taken_back(tmp_path: Pat
 
 @pytest.mark.parametrize("done", [True, False], ids=["after its folder changed", "before its folder changed"])
 @pytest.mark.parametrize("who", ["the next change", "the next start"])
-async def test_what_a_killed_process_announced_is_settled_by_whoever_comes_first(
+async def test_the_next_process_finishes_a_change_that_a_killed_process_announced(
     tmp_path: Path, done: bool, who: str
 ) -> None:
     async with two_versions(tmp_path) as library:

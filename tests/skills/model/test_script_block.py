@@ -1,4 +1,4 @@
-"""What a skill's code declares in its comments: packages, and where it connects to."""
+"""The script block of a skill's code, which declares packages and destinations."""
 
 import contextlib
 import re
@@ -18,7 +18,7 @@ def block(*lines: str) -> str:
 
 
 @pytest.mark.spec("BOX-10", "BOX-11")
-def test_a_source_says_in_its_own_block_what_it_needs() -> None:
+def test_the_block_of_a_source_declares_packages_and_destinations() -> None:
     source = '"""Doc."""\n' + block(
         'requires-python = ">=3.8"',
         "dependencies = [",
@@ -39,7 +39,7 @@ def test_a_source_says_in_its_own_block_what_it_needs() -> None:
     "source",
     ["import six\n", "# /// script\n# ///\n", "# /// script\n# dependencies = ['six']\nx = 1\n", block("[tool.other]")],
 )
-def test_without_a_whole_block_nothing_is_declared(source: str) -> None:
+def test_without_a_complete_block_nothing_is_declared(source: str) -> None:
     assert read_script_block(source) == ScriptBlock()
 
 
@@ -65,7 +65,7 @@ def test_without_a_whole_block_nothing_is_declared(source: str) -> None:
         (["dependencies = []", "///\n\n# /// script", "dependencies = []"], "more than one"),
     ],
 )
-def test_a_block_that_cannot_be_followed_is_refused_and_told_why(lines: list[str], says: str) -> None:
+def test_an_invalid_block_is_refused_with_the_reason(lines: list[str], says: str) -> None:
     with pytest.raises(BlockError, match=re.escape(says)):
         read_script_block(block(*lines))
 
@@ -77,7 +77,7 @@ LINES = st.sampled_from(
 
 
 @given(lines=st.lists(LINES, max_size=12))
-def test_blocks_are_found_where_the_reference_finds_them(lines: list[str]) -> None:
+def test_blocks_are_found_where_the_reference_expression_finds_them(lines: list[str]) -> None:
     source = "\n".join(lines) + "\n"
     found = [match for match in REFERENCE.finditer(source) if match["type"] == "script"]
     if len(found) > 1:
@@ -95,15 +95,15 @@ def test_blocks_are_found_where_the_reference_finds_them(lines: list[str]) -> No
 
 
 @given(text=st.text(max_size=200))
-def test_any_text_in_a_block_is_either_understood_or_refused(text: str) -> None:
+def test_any_text_in_a_block_is_either_parsed_or_refused(text: str) -> None:
     try:
         read_script_block(block(*text.split("\n")))
     except BlockError:
         return
 
 
-def test_a_source_full_of_openings_is_read_in_one_pass() -> None:
-    """The reference expression needs seconds for each of these; the time-out of the test is the limit."""
+def test_a_source_full_of_opening_markers_is_read_in_linear_time() -> None:
+    """The reference expression takes seconds for each of these sources, more than the timeout of the test."""
     for lines in ("# /// script\n", "# /// script\n#\n", "# ///\n# /// script\n"):
         source = lines * (MAX_CODE_BYTES // len(lines))
         for _ in range(100):

@@ -1,4 +1,4 @@
-"""Functions in the scripts of instructions, and drafts of skills made from them. Nothing of a script runs here."""
+"""Functions in the scripts of instructions, and drafts of skills made from them. The scripts are not run."""
 
 import ast
 from typing import Any
@@ -123,14 +123,14 @@ def test_a_function_that_cannot_be_drafted_is_refused(name: str) -> None:
         find_function(script_functions(FILES), name)
 
 
-def test_a_name_in_two_files_needs_its_file() -> None:
+def test_a_name_that_occurs_in_two_files_must_be_given_with_its_file() -> None:
     functions = script_functions({**FILES, "more/text.py": SCRIPT.encode()})
     with pytest.raises(LookupError, match=r"more/text.py:slugify or scripts/text.py:slugify"):
         find_function(functions, "slugify")
     assert find_function(functions, "more/text.py:slugify").file == "more/text.py"
 
 
-def test_the_code_of_a_draft_is_the_function_with_what_it_needs_of_its_script() -> None:
+def test_the_code_of_a_draft_is_the_function_with_everything_that_it_needs() -> None:
     code = draft("slugify").code
     names = [each.name for each in ast.parse(code).body if isinstance(each, ast.FunctionDef)]
     assert names == ["_clean", "slugify"]
@@ -148,10 +148,10 @@ def test_calls_are_proposed_from_examples_and_annotations_without_results() -> N
     assert {"arguments": {"text": "Hello World"}} not in calls["slugify"]  # the docstring states its result
     assert {"words": [], "most": 7} in [each["arguments"] for each in calls["common"]]
     assert [each["arguments"] for each in calls["half"]] == [{"amount": "2.50"}]
-    assert calls["clamp"] == ()  # nothing says what `number` is
+    assert calls["clamp"] == ()  # the type of `number` is not known
 
 
-def test_exact_results_become_tests_of_the_annotated_types_and_other_checks_predictions() -> None:
+def test_exact_results_become_typed_tests_and_other_checks_become_predictions() -> None:
     proposal = filled(
         "common",
         {"arguments": {"words": ["a", "b", "a"], "most": 1}, "result": [["a", 2]]},
@@ -168,7 +168,7 @@ def test_exact_results_become_tests_of_the_annotated_types_and_other_checks_pred
     assert "assert half(amount=Decimal('3.00')) == Decimal('1.50')" in money.tests
 
 
-def test_a_disagreement_does_not_show_what_the_code_gives() -> None:
+def test_a_dispute_does_not_show_the_result_of_the_code() -> None:
     wrong = filled("slugify", {"arguments": {"text": "A b"}, "result": "a-b"})
     failed = ProposalProblem("green", "test_call_1 fails:\nassert 'b' == 'a-b'\nCorrect the code or the test.")
     other = ProposalProblem("green", "test_docstring_example_1 fails:\n…")
@@ -181,18 +181,18 @@ def test_a_disagreement_does_not_show_what_the_code_gives() -> None:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        ([], "A draft is an object"),
+        ([], "It must be an object"),
         ({**draft("slugify").value(), "calls": "x"}, "is a list of calls"),
         ({**draft("slugify").value(), "calls": [{"arguments": {}, "better": 1}]}, "is not a check"),
     ],
 )
-def test_what_is_no_draft_is_refused(found: object, says: str) -> None:
+def test_an_invalid_draft_is_refused(found: object, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         SkillDraft.parse(found)
 
 
 def test_a_draft_without_an_exact_result_is_refused() -> None:
-    with pytest.raises(ValueError, match="predict at least one"):
+    with pytest.raises(ValueError, match="Add one of them to at least one call"):
         filled("slugify", {"arguments": {"text": "a"}, "length": 1}).proposal({})
 
 

@@ -1,4 +1,4 @@
-"""Skills leave and arrive in the open Agent Skills format, and prove themselves again where they arrive (SKILL-15)."""
+"""Skills are exported and imported in the open Agent Skills format, and admitted again by the import (SKILL-15)."""
 
 import hashlib
 import io
@@ -41,12 +41,12 @@ metadata:
 
 Open the form, then write.
 """
-# A word that strict readers of YAML, of the format, or of Markdown may stumble over.
+# A text that strict readers of YAML, of the format, or of Markdown may reject.
 ODD = ["---", "a --- b", "-----", "\n---\n", "'", '"', "# x", ": y", "\u2028", "\ufeff", "\U0001f600", "{a: b}", "a\n b\n", "\\", "-", "1", "no", " &a *a !b"]  # fmt: skip
 
 
 def wrong_for_the_reference(folder: Path) -> list[str]:
-    """What the format's reference reader, which shares nothing with ours, says is wrong."""
+    """Return the problems that the format's reference reader reports. It shares no code with Knackbox."""
     return list(skills_ref.validate(folder))
 
 
@@ -84,7 +84,7 @@ def exported(store: SkillStore, *names: str) -> bytes:
     return zipped({name: files_of(store, Instructions(store.root), name) for name in names})
 
 
-def test_an_export_has_the_same_bytes_whenever_and_wherever_it_is_made(tmp_path: Path) -> None:
+def test_exports_of_the_same_skills_have_the_same_bytes(tmp_path: Path) -> None:
     first, second = SkillStore(tmp_path / "a"), SkillStore(tmp_path / "b")
     for store, names in ((first, ("add_one", "add_two")), (second, ("add_two", "add_one"))):
         for name in names:
@@ -108,9 +108,7 @@ async def brought(home: Path, path: Path, box: NamespaceSandbox | None = None, *
 
 
 @ON_THE_BOX
-async def test_a_skill_that_was_exported_proves_itself_again_where_it_arrives(
-    tmp_path: Path, box: NamespaceSandbox
-) -> None:
+async def test_an_exported_skill_is_proved_again_when_it_is_imported(tmp_path: Path, box: NamespaceSandbox) -> None:
     here_, there, file = tmp_path / "here", tmp_path / "there", tmp_path / "add.zip"
     for home in (here_, there):
         home.mkdir()
@@ -125,7 +123,7 @@ async def test_a_skill_that_was_exported_proves_itself_again_where_it_arrives(
         assert (got.description, got.examples, got.timeout_s) == (made.description, made.examples, made.timeout_s)
         assert got.provenance["user"] == "somebody"
         assert got.provenance["imported"].startswith("add.zip, sha256 ")
-        assert library.store.signer(got) == ""  # a signature of elsewhere is no proof here
+        assert library.store.signer(got) == ""  # a signature from elsewhere is not kept
         (again,) = await import_skills(file, library, provenance={})
         assert (again.outcome, again.version) == ("already", 1)
         newer = replace(proposal(body="return 1 + number"), provenance={})
@@ -135,8 +133,8 @@ async def test_a_skill_that_was_exported_proves_itself_again_where_it_arrives(
 
 
 @ON_THE_BOX
-async def test_what_it_says_of_its_proof_elsewhere_counts_for_nothing(tmp_path: Path, box: NamespaceSandbox) -> None:
-    """Code that its tests do not hold, under metadata and a signature that say that they do."""
+async def test_claims_about_a_proof_elsewhere_are_ignored(tmp_path: Path, box: NamespaceSandbox) -> None:
+    """The metadata and the signature claim a proof, but the code does not pass its tests."""
     elsewhere = SkillStore(tmp_path / "elsewhere", Trust(key(tmp_path)))
     offered = proposal(body="return number + 2")
     code, tests = offered.code.encode(), offered.tests.encode()
@@ -148,9 +146,7 @@ async def test_what_it_says_of_its_proof_elsewhere_counts_for_nothing(tmp_path: 
 
 
 @ON_THE_BOX
-async def test_a_foreign_folder_with_a_function_and_tests_in_other_places_is_proved_too(
-    tmp_path: Path, box: NamespaceSandbox
-) -> None:
+async def test_a_foreign_skill_with_another_folder_layout_is_proved(tmp_path: Path, box: NamespaceSandbox) -> None:
     offered, folder = proposal(), tmp_path / "in" / "add-one"
     for path, text in (
         ("SKILL.md", FOREIGN.replace("pdf-forms", "add-one")),
@@ -168,7 +164,7 @@ async def test_a_foreign_folder_with_a_function_and_tests_in_other_places_is_pro
 
 
 @ON_THE_BOX
-async def test_one_without_tests_is_text_that_is_listed_and_shown_and_never_run(tmp_path: Path) -> None:
+async def test_a_skill_without_tests_is_listed_and_shown_but_never_run(tmp_path: Path) -> None:
     folder = tmp_path / "in" / "pdf-forms"
     (folder / "scripts").mkdir(parents=True)
     (folder / "SKILL.md").write_text(FOREIGN)
@@ -219,7 +215,7 @@ def test_a_person_exports_imports_and_signs_at_the_command_line(
     assert run("b", "sign")[0] == 2
     assert run("a", "export", "add_one", "-o", "out.zip")[0] == 0
     code, out, _ = run("b", "import", "out.zip", "pdf-forms")
-    assert (code, "add_one version 1 is admitted" in out, "kept as instructions only" in out) == (0, True, True)
+    assert (code, "add_one version 1 is admitted" in out, "stored as instructions only" in out) == (0, True, True)
     listed = json.loads(run("b", "list", "--json")[1])
     assert [(one["name"], one["state"]) for one in listed] == [("add_one", "probation"), ("pdf-forms", "instructions")]
     assert "Open the form, then write." in run("b", "show", "pdf-forms")[1]

@@ -1,4 +1,4 @@
-"""Node and Bash skills to propose."""
+"""Proposals of Node and Bash skills for the tests."""
 
 import json
 from collections.abc import Mapping, Sequence

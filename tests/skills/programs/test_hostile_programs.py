@@ -1,4 +1,4 @@
-"""Node and Bash skills that cheat: none is admitted as proved."""
+"""Node and Bash skills that cheat are not admitted as proved."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ WRONG = "{\n  return 'wrong';\n}\n"
 
 
 def with_start(start: str, *, head: str = "", code: str = SLUG) -> str:
-    """The skill with code at the beginning of its function and of its file."""
+    """Return the skill with additional code at the beginning of its function and of its file."""
     return head + code[:BODY] + start + code[BODY:]
 
 
 def wrong(start: str = "", *, head: str = "") -> str:
-    """A skill that gives wrong results unless its cheat works."""
+    """Return a skill that returns wrong results unless its cheat works."""
     return head + SLUG[:BODY] + start + "  return 'wrong';\n}\n"
 
 
@@ -76,14 +76,16 @@ SAYS = {
 
 
 @pytest.mark.parametrize("cheat", FORGERIES)
-async def test_a_node_skill_that_cheats_is_refused(box: NamespaceSandbox, tmp_path: Path, cheat: str) -> None:
+async def test_a_cheating_node_skill_is_refused(box: NamespaceSandbox, tmp_path: Path, cheat: str) -> None:
     code = FORGERIES[cheat]
     if "const length = 0" in code:  # the number has two digits more than 0
         code = code.replace("length = 0;", f"length = {len(code) + 2};")
     assert SAYS.get(cheat, DIFFERENT) in str(await refusal(box, tmp_path, node(code, timeout_s=3.0)))
 
 
-async def test_the_answers_of_a_table_are_not_enough(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_a_program_that_looks_up_the_cases_is_asked_about_other_calls(
+    box: NamespaceSandbox, tmp_path: Path
+) -> None:
     table = {case["arguments"]["title"]: case.get("result", "") for case in SLUG_CASES[:2]}
     code = SLUG[:BODY] + f"  return {table}[title] ?? '';\n}}\n"
     said = await refusal(box, tmp_path, node(code, SLUG_CASES[:2]))
@@ -107,7 +109,7 @@ BASH_FORGERIES = {
 
 
 @pytest.mark.parametrize("cheat", BASH_FORGERIES)
-async def test_a_bash_skill_that_cheats_is_refused(box: NamespaceSandbox, tmp_path: Path, cheat: str) -> None:
+async def test_a_cheating_bash_skill_is_refused(box: NamespaceSandbox, tmp_path: Path, cheat: str) -> None:
     code = BASH_FORGERIES[cheat]
     code = code.replace("LENGTH", str(len(code) - 3))
     cases = [*WORDS_CASES, {"arguments": {"stdin": "q", "count": 5}, "result": "q"}]

@@ -1,4 +1,4 @@
-"""Node and Bash skills go through the same gate as Python skills, and are kept and called like them."""
+"""Node and Bash skills are admitted, stored and called like Python skills."""
 
 import json
 from dataclasses import replace
@@ -82,15 +82,17 @@ async def test_a_default_export_with_destructured_options_is_admitted(box: Names
 
 
 @pytest.mark.spec("SKILL-9")
-async def test_versions_corrections_and_audits_work_as_for_python(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_versions_corrections_and_audits_work_as_with_python_skills(
+    box: NamespaceSandbox, tmp_path: Path
+) -> None:
     async with opened_library(tmp_path, box) as library:
         first = await library.create(node())
         await library.readmit(first)
         call = CorrectedCall({"title": "A B"}, expect="a-b")
         assert await wrong_result(first, await library.program(first), call, box) == ""
         upper = node(SLUG.replace("toLowerCase", "toUpperCase").replace("a-z", "A-Z"), SLUG_CASES[2:3])
-        with pytest.raises(SkillRefused, match=r"case 2: `make_slug.*gives something else"):
-            await library.create(upper)  # the cases of the version before
+        with pytest.raises(SkillRefused, match=r"case 2: `make_slug.*gives another result"):
+            await library.create(upper)  # refused because of the earlier version's cases
         second = await library.create(replace(node(SLUG + "// more\n")))
         assert second.version == 2
         assert (await library.rollback("make_slug")).kind is SkillKind.NODE
@@ -98,7 +100,7 @@ async def test_versions_corrections_and_audits_work_as_for_python(box: Namespace
             await library.create(bash(name="make_slug"))
 
 
-async def test_they_are_exported_imported_and_shown(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_node_and_bash_skills_are_exported_imported_and_shown(box: NamespaceSandbox, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     async with opened_library(tmp_path / "one", box) as library:
@@ -115,7 +117,7 @@ async def test_they_are_exported_imported_and_shown(box: NamespaceSandbox, tmp_p
 
 @pytest.mark.parametrize("offered", [node(cases=SLUG_CASES[:1]), bash(cases=WORDS_CASES[1:2])], ids=["node", "bash"])
 @pytest.mark.spec("GATE-1")
-async def test_weak_cases_lead_to_questions_and_right_answers_admit(
+async def test_weak_cases_lead_to_questions_and_correct_answers_to_admission(
     box: NamespaceSandbox, tmp_path: Path, offered: Proposal
 ) -> None:
     refused = await refusal(box, tmp_path, offered)
@@ -127,7 +129,7 @@ async def test_weak_cases_lead_to_questions_and_right_answers_admit(
 
 
 @pytest.mark.spec("SKILL-13")
-async def test_failed_and_corrected_calls_come_back_as_cases(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_failed_and_corrected_calls_become_cases(box: NamespaceSandbox, tmp_path: Path) -> None:
     async with opened_library(tmp_path, box) as library:
         skill = await library.create(node())
         tool, ctx = skill_tool(skill, library), context(library, box, tmp_path / "work")
@@ -168,7 +170,7 @@ OPTIONS = """options() {
 """
 
 
-async def test_files_of_a_case_and_extra_files_are_there(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_a_call_finds_the_files_of_its_case_and_the_extra_files(box: NamespaceSandbox, tmp_path: Path) -> None:
     cases = [
         {"arguments": {"path": "a.txt"}, "files": {"a.txt": "b\na\nc\n"}, "result": {"lines": 3},
          "after": {"a.txt": "a\nb\nc\n"}},
@@ -236,10 +238,10 @@ async def test_modules_of_a_node_skill_are_mutated_and_other_code_leads_to_proba
 @pytest.mark.parametrize(
     ("offered", "says"),
     [
-        (node(SLUG.replace("export ", "")), "write `export function make_slug(...)` or `export function makeSlug(...)`"),
+        (node(SLUG.replace("export ", "")), "Write `export function make_slug(...)` or `export function makeSlug(...)`"),
         (node("module.exports = {}"), "Convert the CommonJS module to an ES module"),
         (node(SLUG.replace("/**", "/*")), "no JSDoc comment directly above it"),
-        (node(SLUG.replace("{string} title", "{Foo} title")), "The type `Foo` of `@param` is not known"),
+        (node(SLUG.replace("{string} title", "{Foo} title")), "The type `Foo` of `@param` is unknown"),
         (node(SLUG.replace("(title, separator", "(separator, title")), "in the same order: (title, separator)"),
         (node(SLUG.replace("(title, sep", "(...title, sep")), "Name them in the same order"),
         (node(SLUG.replace("@returns", "@param {string} title.case\n * @returns")), "describe `title` in a line above it, with the"),
@@ -249,10 +251,10 @@ async def test_modules_of_a_node_skill_are_mutated_and_other_code_leads_to_proba
         (node(cases=[{"arguments": {"title": "a"}}]), "Case 1: "),
         (node(cases=[{"arguments": {"title": "a"}, "unspecified": True}]), "`unspecified` proves nothing"),
         (node(cases=[{"arguments": {}, "result": 1, "files": {"../x": ""}}]), "is not a relative path"),
-        (bash("echo 1\n"), "It has no comment at the beginning"),
+        (bash("echo 1\n"), "The script has no comment at the beginning"),
         (bash(WORDS.replace("{integer}", "")), "it has no type"),
         (node("x" * 70_000), "keep it under 65,536"),
-        (node(files={"../x.mjs": ""}), "is not a path"),
+        (node(files={"../x.mjs": ""}), "cannot be the path of a file"),
     ],
 )  # fmt: skip
 async def test_static_checks_say_what_to_change(
@@ -264,9 +266,9 @@ async def test_static_checks_say_what_to_change(
 @pytest.mark.parametrize(
     ("offered", "says"),
     [
-        (node(SLUG + "function ( {"), "It cannot be parsed:"),
-        (bash(WORDS + "if true; then\n"), "It cannot be parsed:"),
-        (node(cases=[{"arguments": {"name": "a"}, "result": "a"}]), "do not fit the parameters of the comment"),
+        (node(SLUG + "function ( {"), "The code cannot be parsed:"),
+        (bash(WORDS + "if true; then\n"), "The code cannot be parsed:"),
+        (node(cases=[{"arguments": {"name": "a"}, "result": "a"}]), "do not fit the `@param` lines of the comment"),
         (node(cases=[{"arguments": {"title": "a"}, "contains": ""}]), "passes with almost any result"),
         (node(SLUG.replace("LONGEST);", "MISSING);")), "ReferenceError: MISSING is not defined"),
         (node(SLUG.replace("const LONGEST = 20;", "throw new Error('no');")), "cannot be loaded: Error: no"),

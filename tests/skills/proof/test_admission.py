@@ -1,4 +1,4 @@
-"""Proposals before the real gate, in the real box."""
+"""Real admissions in real boxes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ async def admitted(box: NamespaceSandbox, offered: Proposal, earlier: str | None
 
 
 @pytest.mark.spec("SKILL-3", "SKILL-4", "SKILL-5")
-async def test_a_skill_that_proves_itself_is_admitted(box: NamespaceSandbox) -> None:
+async def test_a_proved_skill_is_admitted(box: NamespaceSandbox) -> None:
     found = await admitted(box, proposal())
     assert found.tests == 1
     assert found.plain
@@ -102,7 +102,7 @@ async def test_a_test_that_does_not_pass_is_named_and_refused(box: NamespaceSand
 
 
 @pytest.mark.spec("SKILL-5")
-async def test_tests_that_need_their_order_are_refused(box: NamespaceSandbox) -> None:
+async def test_tests_that_depend_on_their_order_are_refused(box: NamespaceSandbox) -> None:
     bodies = "".join(
         f"def test_{i}():\n    assert add_one(len(SEEN)) == {i} + 1\n    SEEN.append(1)\n\n" for i in range(6)
     )
@@ -162,7 +162,7 @@ IMPORTS = {
 
 
 @pytest.mark.parametrize(("line", "says"), IMPORTS.values(), ids=IMPORTS.keys())
-async def test_code_that_does_not_import_cleanly_is_refused(box: NamespaceSandbox, line: str, says: str) -> None:
+async def test_code_that_cannot_be_imported_is_refused(box: NamespaceSandbox, line: str, says: str) -> None:
     tail = "" if line else "\nadd_one = 1\n"
     text = await refusal(box, proposal(code=line + proposal().code + tail))
     assert "[code]" in text
@@ -191,7 +191,7 @@ async def test_code_that_never_ends_is_refused_within_the_limits(box: NamespaceS
         )
 
 
-async def test_what_json_cannot_hold_is_refused_before_anyone_calls_it(box: NamespaceSandbox) -> None:
+async def test_a_result_that_json_cannot_represent_is_refused_at_admission(box: NamespaceSandbox) -> None:
     tests = "from add_one import add_one\n\ndef test_x():\n    assert add_one(1)[0] == 2\n"
     assert "result[1]" in await refusal(box, proposal(body="return [number + 1, object()]", tests=tests))
 
@@ -216,7 +216,7 @@ async def test_a_planted_conftest_changes_nothing(box: NamespaceSandbox) -> None
     assert "[green] test_bad fails" in text
 
 
-async def test_recursion_fixtures_parameters_patches_and_classes_work_as_anywhere(box: NamespaceSandbox) -> None:
+async def test_recursion_fixtures_parameters_patches_and_classes_work_as_usual(box: NamespaceSandbox) -> None:
     code = (
         "import math\n\n_STEP = 1\n\n\ndef _step() -> int:\n    return _STEP\n\n\n"
         "def add_one(number: int) -> int:\n    'Add one, by way of many.'\n"
@@ -244,7 +244,7 @@ async def test_a_new_version_must_pass_the_earlier_tests_too(box: NamespaceSandb
 
 
 @pytest.mark.spec("SKILL-3")
-async def test_code_that_makes_up_a_schema_nobody_could_finish_validating_by_is_refused(box: NamespaceSandbox) -> None:
+async def test_a_forged_schema_that_would_take_forever_to_validate_is_refused(box: NamespaceSandbox) -> None:
     bomb = (
         'exec(\'import pydantic\\n_D = {"a0": {"type": "object"}}\\nfor _i in range(1, 13):\\n'
         '    _D[f"a{_i}"] = {"allOf": [{"$ref": f"#/$defs/a{_i - 1}"}] * 8}\\n'

@@ -89,13 +89,13 @@ async def test_mutants_answer_at_the_fixed_time_and_at_others(box: NamespaceSand
         ),
     ],
 )
-async def test_a_refusal_offers_the_fixed_clock(box: NamespaceSandbox, tests: str) -> None:
+async def test_a_refusal_suggests_the_fixed_clock(box: NamespaceSandbox, tests: str) -> None:
     found = await proposed(box, greeter(tests))
     assert isinstance(found, SkillRefused)
     assert 'clock("2026-03-01T09:30")' in str(found)
 
 
-async def test_elapsed_time_in_a_result_is_refused_with_what_to_do(box: NamespaceSandbox) -> None:
+async def test_a_result_with_elapsed_time_is_refused_with_what_to_do(box: NamespaceSandbox) -> None:
     code = CODE.replace("from time import time", "from time import perf_counter as time").replace("int(", "(")
     found = await proposed(box, greeter(code=code))
     assert isinstance(found, SkillRefused)
@@ -109,7 +109,7 @@ async def test_a_wrong_result_at_a_fixed_time_is_refused(box: NamespaceSandbox) 
 
 
 async def test_without_a_test_that_fixes_it_the_clock_of_a_box_is_real(box: NamespaceSandbox) -> None:
-    """Otherwise code could tell every proof from an agent's call."""
+    """Otherwise code could distinguish admission from an agent's call."""
     code = (
         "import time\n\n\ndef greeting(name: str) -> str:\n    '''Greet.\n\n    Args:\n        name: who.\n    '''\n"
         "    return name + type(time.time).__name__\n"
@@ -166,6 +166,6 @@ async def test_code_that_reads_the_clock_is_recognised(source: str, reads: bool)
     assert reads_clock(ParsedSource.parse(source)) is reads
 
 
-async def test_docstring_examples_of_code_that_reads_the_clock_are_no_tests(box: NamespaceSandbox) -> None:
+async def test_docstring_examples_of_code_that_reads_the_clock_do_not_become_tests(box: NamespaceSandbox) -> None:
     code = CODE.replace("    Args:", "    >>> greeting('Ann')\n    'Good morning, Ann'\n\n    Args:")
     assert isinstance(await proposed(box, replace(greeter(), code=code)), Admission)

@@ -63,13 +63,13 @@ def test_a_program_is_refused_with_the_signature_of_the_function_that_it_needs()
         ),
     ],
 )
-def test_programs_that_say_little_about_their_arguments_are_recognised(code: str, parameters: str) -> None:
+def test_programs_with_incomplete_argument_declarations_are_recognised(code: str, parameters: str) -> None:
     text = said(code)
     assert f"`def word_count({parameters}):`" in text
     assert "No other code may run when the file is imported." in text
 
 
-def test_code_without_the_function_that_is_no_program_is_refused_as_before() -> None:
+def test_other_code_without_the_function_is_refused_without_this_advice() -> None:
     assert said("def other():\n    pass\n").startswith("There is no top-level function `word_count` (found: `other`)")
     assert "but a class of that name" in said("import sys\nclass word_count:\n    x = sys.argv\n")
 

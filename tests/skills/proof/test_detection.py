@@ -1,4 +1,4 @@
-"""Code that tells a mutant from the skill and answers garbage there gains nothing: weak tests stay weak (SKILL-6)."""
+"""Code that detects its own mutation, to return garbage in mutants, does not make weak tests look strong (SKILL-6)."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ EFFORT = Effort(
 )  # so that a busy machine changes no score
 SCORE = re.compile(r"kill (\d+) of (\d+) mutants")
 
-# The same code but for one word. The first is what the gate's own code was found by.
+# Variants of one skill that detect in different ways that their code was changed.
 TRICKS = {
     "a local variable up the stack": (
         "    frame = sys._getframe()\n    while frame is not None:\n"
@@ -127,7 +127,7 @@ async def test_code_that_is_wrong_when_it_is_changed_gets_the_score_of_honest_co
     assert noticed / met < EFFORT.threshold
 
 
-async def test_code_that_knows_the_hash_of_its_own_code_is_refused_for_looking_at_it(box: NamespaceSandbox) -> None:
+async def test_code_that_checks_the_hash_of_its_own_code_is_refused(box: NamespaceSandbox) -> None:
     watch = (
         "    code = _fee.__code__\n"
         "    return hashlib.sha256(code.co_code + repr(code.co_consts).encode()).hexdigest() != _KNOWN\n"
@@ -139,7 +139,7 @@ async def test_code_that_knows_the_hash_of_its_own_code_is_refused_for_looking_a
 
 
 def _hash_of_fee() -> str:
-    """Only compiled, never run here."""
+    """Return the hash of the compiled function, which does not run here."""
     module = compile(CODE.format(watch="    return False\n"), "freight.py", "exec")
     fee = next(one for one in module.co_consts if isinstance(one, CodeType) and one.co_name == "_fee")
     return hashlib.sha256(fee.co_code + repr(fee.co_consts).encode()).hexdigest()

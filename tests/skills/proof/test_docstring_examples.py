@@ -25,7 +25,7 @@ def proposal(*examples: str, body: str = "return number * 2", head: str = "") ->
 
 
 def added(parsed: ParsedProposal) -> list[str]:
-    """The last statement of each test that was added, as source text."""
+    """Return the last statement of each added test as source text."""
     found = with_docstring_examples(parsed).tests.tree.body[2:]
     return [ast.unparse(node.body[-1]) for node in found if isinstance(node, ast.FunctionDef)]
 

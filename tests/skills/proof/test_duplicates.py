@@ -1,4 +1,4 @@
-"""What can be done already is not learned again: what the tests of a new skill ask is asked of those that there are."""
+"""Duplicates are refused. The calls of a new skill's tests are made to similar existing skills."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ def asserting(line: str, **more: str) -> Proposal:
     return proposal(tests=f"from add_one import add_one\n\n\ndef test_adds():\n    {line}\n", **more)
 
 
-async def test_one_that_a_skill_doubles_is_refused_by_its_name_and_one_that_does_more_is_not(
+async def test_a_duplicate_is_refused_with_the_name_of_the_skill_and_a_different_skill_is_not(
     box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     async with opened_library(tmp_path, box, compared=5) as library:
@@ -44,10 +44,10 @@ async def test_one_that_a_skill_doubles_is_refused_by_its_name_and_one_that_does
         assert (again.version, again.admission["compared"]) == (
             2,
             0,
-        )  # it is there already, so nothing is learned twice
+        )  # the skill already exists, so it is not admitted again
 
 
-async def test_one_that_is_disabled_or_gone_doubles_nothing(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_disabled_and_deleted_skills_are_not_duplicates(box: NamespaceSandbox, tmp_path: Path) -> None:
     async with opened_library(tmp_path, box, compared=5) as library:
         await library.create(proposal("add_one"))
         await library.delete("add_one")
@@ -67,7 +67,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("code", BAD.values(), ids=BAD.keys())
-async def test_one_that_cannot_do_it_costs_a_moment_and_is_no_double(box: NamespaceSandbox, code: bytes) -> None:
+async def test_a_neighbour_that_fails_or_hangs_is_not_a_duplicate(box: NamespaceSandbox, code: bytes) -> None:
     found = await admit(
         ParsedProposal.parse(proposal()), box, seed=1, neighbours=[Neighbour("other", SkillProgram(code))], effort=QUICK
     )
@@ -75,7 +75,7 @@ async def test_one_that_cannot_do_it_costs_a_moment_and_is_no_double(box: Namesp
     assert found.report["mutants"]["killed"] == found.report["mutants"]["made"]
 
 
-async def test_what_one_of_them_does_to_its_process_does_not_reach_the_next(box: NamespaceSandbox) -> None:
+async def test_a_neighbour_cannot_affect_the_process_of_the_next(box: NamespaceSandbox) -> None:
     meddling = b"import os\nos.setsid()\n\ndef a_first(number): return 0\n"
     same = b"def b_second(number): return number + 1\n"
     neighbours = [Neighbour("a_first", SkillProgram(meddling)), Neighbour("b_second", SkillProgram(same))]
@@ -83,7 +83,7 @@ async def test_what_one_of_them_does_to_its_process_does_not_reach_the_next(box:
         await admit(ParsedProposal.parse(proposal()), box, seed=1, neighbours=neighbours, effort=QUICK)
 
 
-async def test_one_whose_types_are_richer_than_json_is_asked_as_it_is_called(box: NamespaceSandbox) -> None:
+async def test_a_neighbour_with_rich_types_is_called_as_an_agent_calls_it(box: NamespaceSandbox) -> None:
     code = b"import datetime\n\ndef other(number: int) -> datetime.date: return datetime.date(2026, 1, number)\n"
     offered = replace(
         asserting("assert [add_one(n) for n in (1, 2, 3)] == [f'2026-01-0{n}' for n in (1, 2, 3)]"),
@@ -100,7 +100,7 @@ async def test_one_whose_types_are_richer_than_json_is_asked_as_it_is_called(box
         )
 
 
-# Each says that it is a double in another way that its box leaves it: none of them knows the right answers.
+# Each pretends to be a duplicate in another way that is possible in its box. None of them knows the correct answers.
 FORGED = {
     "writes to every descriptor": (
         "import os\n\ndef other(number):\n    for each in range(3, 64):\n        try:\n            os.write(each, b'u')\n"
@@ -126,7 +126,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("code", FORGED.values(), ids=FORGED.keys())
-async def test_one_that_lies_keeps_no_other_skill_away(box: NamespaceSandbox, code: str) -> None:
+async def test_a_lying_neighbour_cannot_block_another_skill(box: NamespaceSandbox, code: str) -> None:
     offered = asserting("assert [add_one(n) for n in (1, 5, -7)] == [2, 6, -6]")
     found = await admit(
         ParsedProposal.parse(offered),
@@ -155,10 +155,10 @@ if sink is not None and 'doubles' in names:
 """
 
 
-async def test_an_admitted_skill_never_runs_where_the_verdict_on_another_is_made(
+async def test_an_admitted_skill_never_runs_in_the_box_that_judges_another(
     box: NamespaceSandbox, tmp_path: Path
 ) -> None:
-    """It once ran in a fork beside the new skill's tests, and wrote into the pipe that no test had noticed it."""
+    """In an earlier design it ran in a fork beside the new skill's tests, and could forge their report."""
     async with opened_library(tmp_path, box, compared=5) as library:
         first = proposal("add_one", tests=MORE.format(name="add_one").replace("add_one(-5) == 0", "add_one(-5) == -4"))
         await library.create(replace(first, code=FORGING + first.code))
@@ -175,7 +175,7 @@ async def test_an_admitted_skill_never_runs_where_the_verdict_on_another_is_made
         ("assert [add_one(n) for n in (1, 2, 3, 2j)] == [2, 3, 4, 1 + 2j]", True),
     ],
 )
-async def test_three_calls_that_json_holds_are_enough_or_all_that_there_are(
+async def test_a_comparison_needs_three_json_calls_or_all_calls_of_the_tests(
     box: NamespaceSandbox, line: str, enough: bool
 ) -> None:
     body = "return number + 1 if isinstance(number, int) else 1 + 2j"

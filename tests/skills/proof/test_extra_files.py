@@ -1,4 +1,4 @@
-"""Skills of several files: further modules, and data that the code reads."""
+"""Skills with extra files: modules, and data that the code reads."""
 
 import json
 from dataclasses import replace
@@ -84,7 +84,7 @@ def made(folder: Path) -> Path:
 
 
 @ON_THE_BOX
-async def test_modules_and_data_are_there_in_every_box_of_the_proof_and_of_a_call(
+async def test_extra_files_are_available_in_every_box_of_admission_and_calls(
     box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     async with opened_library(made(tmp_path / "home"), box, effort=Effort()) as library:
@@ -104,7 +104,7 @@ async def test_modules_and_data_are_there_in_every_box_of_the_proof_and_of_a_cal
 
 
 @ON_THE_BOX
-async def test_further_modules_are_mutated_too(box: NamespaceSandbox) -> None:
+async def test_extra_modules_are_mutated_too(box: NamespaceSandbox) -> None:
     parsed = ParsedProposal.parse(replace(OFFERED, tests=WEAK))
     found = await admit(parsed, box, seed=1, effort=Effort(threshold=0.1, enough=0.1, calls=0))
     survived = found.report["mutants"]["survived"]
@@ -112,7 +112,7 @@ async def test_further_modules_are_mutated_too(box: NamespaceSandbox) -> None:
 
 
 @ON_THE_BOX
-async def test_a_further_module_that_depends_on_its_own_text_is_refused(box: NamespaceSandbox) -> None:
+async def test_an_extra_module_that_depends_on_its_own_text_is_refused(box: NamespaceSandbox) -> None:
     watching = {
         "watch.py": "import hashlib\nfrom pathlib import Path\n\n"
         "def same():\n    text = Path(__file__).with_name('rules.py').read_text()\n"
@@ -146,7 +146,7 @@ async def test_an_extra_file_that_was_changed_afterwards_is_never_run(box: Names
         skill = await library.create(OFFERED)
         path = library.store.folder("sales_tax") / "scripts" / "tax_rules" / "rounding.py"
         path.write_text("def cents(value):\n    return 0\n")
-        with pytest.raises(SkillDamaged, match=r"rounding\.py is not what was admitted"):
+        with pytest.raises(SkillDamaged, match=r"rounding\.py was changed after it was admitted"):
             await library.program(skill)
         report = await library.folders.verify()
         assert [each.name for each in report.aside] == ["sales_tax"]
@@ -171,26 +171,26 @@ async def test_extra_files_are_exported_and_imported(box: NamespaceSandbox, tmp_
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({"../evil.py": "x"}, "is not a path"),
-        ({"/etc/passwd": "x"}, "is not a path"),
-        ({"a//b.py": "x"}, "is not a path"),
-        ({".hidden": "x"}, "is not a path"),
-        ({"a/b/c/d/e.txt": "x"}, "is not a path"),
-        ({"a\nb.py": "x"}, "is not a path"),
+        ({"../evil.py": "x"}, "cannot be the path of a file"),
+        ({"/etc/passwd": "x"}, "cannot be the path of a file"),
+        ({"a//b.py": "x"}, "cannot be the path of a file"),
+        ({".hidden": "x"}, "cannot be the path of a file"),
+        ({"a/b/c/d/e.txt": "x"}, "cannot be the path of a file"),
+        ({"a\nb.py": "x"}, "cannot be the path of a file"),
         ({"json.py": "x = 1"}, "a module of Python's standard library"),
         ({"pytest.py": "x = 1"}, "an installed Python package"),
         ({"conftest.py": "x = 1"}, "reserved by pytest"),
         ({"acquired_skills/in_box/judge.py": "x = 1"}, "reserved by pytest"),
         ({"test_sales_tax.py": "x = 1"}, "reserved by pytest"),
-        ({"sales_tax.py": "x = 1"}, "named like the skill"),
-        ({"sales_tax/x.json": "1"}, "named like the skill"),
+        ({"sales_tax.py": "x = 1"}, "has the name of the skill's main file"),
+        ({"sales_tax/x.json": "1"}, "has the name of the skill's main file"),
         ({"my-rules.py": "x = 1"}, "`my-rules` is not an identifier"),
         ({"rules.py": "x ="}, "'rules.py', line 1: invalid syntax"),
         ({"rules.py": "x =\\\n" + "[" * 110 + "]" * 110}, "'rules.py': Line 2 is nested more than 100 levels deep"),
         ({"rules.py": "x", "Rules.py": "y"}, "the same name as another file or folder"),
         ({"rules": "x", "rules/a.txt": "y"}, "the same name as another file or folder"),
         ({"big.txt": "x" * 70_000}, "keep it under 65,536"),
-        ({f"f{n}.txt": "x" * 60_000 for n in range(5)}, "keep it under 262,144"),
+        ({f"f{n}.txt": "x" * 60_000 for n in range(5)}, "keep them under 262,144"),
         ({f"f{n}.txt": "x" for n in range(20)}, "send at most 16"),
         ({"a.txt": "\ud800"}, "UTF-8 cannot represent"),
     ],
@@ -201,7 +201,7 @@ def test_extra_files_are_checked_before_anything_runs(files: dict[str, str], say
     assert any(each.part == "files" and says in each.text for each in refused.value.problems), refused.value
 
 
-def test_relative_imports_and_tests_of_further_modules_are_refused_with_what_to_write() -> None:
+def test_relative_imports_and_tests_of_extra_modules_are_refused_with_what_to_write() -> None:
     code = CODE.replace("from tax_rules.limits", "from .tax_rules.limits")
     tests = TESTS + "\nfrom tax_rules.limits import LEAST\n"
     with pytest.raises(SkillRefused) as refused:

@@ -1,4 +1,4 @@
-"""What comes out of a box is held against what it must be before anything is made of it."""
+"""The output of a box is validated before it is used."""
 
 import random
 from typing import Any
@@ -29,7 +29,7 @@ def shuffled(value: Any, chance: random.Random) -> Any:
 
 
 @given(JSON, st.randoms(use_true_random=False))
-def test_answers_are_alike_in_whatever_order_they_come(value: Any, chance: random.Random) -> None:
+def test_answers_are_compared_regardless_of_the_order_of_items(value: Any, chance: random.Random) -> None:
     assert same_answer({"value": value}, {"value": shuffled(value, chance)})
     assert not same_answer({"value": value}, {"value": [value, "more"]})
 
@@ -44,7 +44,7 @@ def test_answers_are_alike_in_whatever_order_they_come(value: Any, chance: rando
         {"arguments": [], "named": {}, "place": {}},
     ],
 )
-def test_a_call_that_is_none_is_no_report(forged: dict[str, Any]) -> None:
+def test_output_with_a_malformed_call_is_rejected(forged: dict[str, Any]) -> None:
     assert not is_call(forged)
     report = {
         "phase": "tests",

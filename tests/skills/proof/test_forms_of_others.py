@@ -1,4 +1,4 @@
-"""Honest code and tests in forms that are common in published packages are admitted by the real gate."""
+"""Correct code and tests in forms that are common in published packages are admitted."""
 
 import pytest
 
@@ -18,7 +18,7 @@ async def admitted(box: NamespaceSandbox, name: str, code: str, tests: str) -> A
 
 
 @pytest.mark.spec("SKILL-3")
-async def test_hints_may_use_names_that_only_a_type_checker_imports(box: NamespaceSandbox) -> None:
+async def test_hints_may_use_names_imported_only_for_type_checkers(box: NamespaceSandbox) -> None:
     code = '''from __future__ import annotations
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ def test_another_word():
 
 
 @pytest.mark.spec("SKILL-6")
-async def test_patterns_of_a_match_statement_are_left_as_they_are(box: NamespaceSandbox) -> None:
+async def test_a_skill_with_a_match_statement_is_admitted(box: NamespaceSandbox) -> None:
     code = '''def area(shape: str, size: int) -> int:
     """Compute an area.
 
@@ -130,7 +130,7 @@ def test_missing():
 
 
 @pytest.mark.spec("SKILL-7")
-async def test_a_class_that_only_the_code_can_make_concerns_only_the_tests_that_use_it(box: NamespaceSandbox) -> None:
+async def test_a_class_that_cannot_be_rewritten_affects_only_the_tests_that_use_it(box: NamespaceSandbox) -> None:
     code = '''class Span:
     def __init__(self, months=0):
         self.months = months
@@ -179,7 +179,7 @@ TAKEN = """def chunks(size, items):
 
 
 @pytest.mark.spec("SKILL-5")
-async def test_an_object_that_only_the_tests_have_does_not_count_against_the_result(box: NamespaceSandbox) -> None:
+async def test_an_instance_of_a_class_of_the_tests_may_be_returned(box: NamespaceSandbox) -> None:
     tests = """from chunks import chunks
 
 

@@ -1,4 +1,4 @@
-"""Skill and tests, each without the other: what that refuses, and what it lets be."""
+"""Judging runs the skill and its tests separately: what it refuses and what it accepts."""
 
 from dataclasses import replace
 from typing import Any
@@ -53,7 +53,7 @@ LIES = {
 
 
 @pytest.mark.parametrize(("body", "says"), LIES.values(), ids=LIES.keys())
-async def test_what_is_right_only_beside_its_tests_is_refused_and_told_why(
+async def test_code_that_is_correct_only_when_run_with_its_tests_is_refused_with_the_reason(
     box: NamespaceSandbox, body: str, says: str
 ) -> None:
     text = await refusal(box, proposal(body=body, tests=HEAD + SOUND))
@@ -71,14 +71,14 @@ async def test_what_is_right_only_beside_its_tests_is_refused_and_told_why(
         "assert str(add_one(1)).lstrip('-').isdigit()",
     ],
 )
-async def test_a_test_that_any_answer_of_the_kind_satisfies_is_named(box: NamespaceSandbox, line: str) -> None:
+async def test_a_test_that_passes_on_any_answer_of_the_same_kind_is_named(box: NamespaceSandbox, line: str) -> None:
     text = await refusal(box, proposal(tests=HEAD + SOUND + f"\n\ndef test_kind():\n    {line}\n"))
     assert "[red] test_kind" in text
     assert "test_adds" not in text
 
 
 @pytest.mark.spec("SKILL-4")
-async def test_a_test_that_takes_any_exception_for_the_right_one_is_named(box: NamespaceSandbox) -> None:
+async def test_a_test_that_accepts_any_exception_is_named(box: NamespaceSandbox) -> None:
     body = "if number < 0:\n        raise ValueError(number)\n    return number + 1"
     any_will_do = "\n\ndef test_raises():\n    with pytest.raises({}):\n        add_one(-1)\n"
     assert "[red] test_raises" in await refusal(
@@ -94,7 +94,7 @@ async def test_a_test_that_takes_any_exception_for_the_right_one_is_named(box: N
 
 
 @pytest.mark.spec("SKILL-6")
-async def test_where_one_answer_satisfies_all_tests_a_change_that_only_raises_is_not_noticed(
+async def test_if_one_answer_satisfies_all_tests_mutants_that_only_raise_do_not_count_as_killed(
     box: NamespaceSandbox,
 ) -> None:
     guards = "".join(f"if {n} + {n} != {2 * n}:\n        raise ValueError(number)\n    " for n in range(3, 13))
@@ -173,7 +173,7 @@ def test_reaches_in(monkeypatch):
 """
 
 
-async def test_classes_exceptions_changed_arguments_and_files_go_from_one_box_to_the_other(
+async def test_classes_exceptions_changed_arguments_and_files_are_passed_between_boxes(
     box: NamespaceSandbox,
 ) -> None:
     found = await admit(ParsedProposal.parse(skill(MODELS, MODEL_TESTS)), box, seed=1, effort=QUICK)
@@ -182,14 +182,14 @@ async def test_classes_exceptions_changed_arguments_and_files_go_from_one_box_to
     assert found.report["red"]["test_writes_a_file"]
 
 
-async def test_tests_that_all_patch_prove_nothing_and_are_asked_for_a_plain_one(box: NamespaceSandbox) -> None:
+async def test_tests_that_all_patch_prove_nothing_and_the_refusal_asks_for_a_plain_test(box: NamespaceSandbox) -> None:
     tests = MODEL_TESTS[: MODEL_TESTS.index("def test_fields")] + MODEL_TESTS[MODEL_TESTS.index("def test_reaches") :]
     text = await refusal(box, skill(MODELS, tests))
     assert "No test calls `add_one` with plain values" in text
     assert "test_reaches_in" in text
 
 
-async def test_a_refusal_is_short_and_a_report_is_readable_bounded_and_survives_nonsense(box: NamespaceSandbox) -> None:
+async def test_refusals_are_short_and_reports_are_bounded_and_tolerate_malformed_data(box: NamespaceSandbox) -> None:
     body = (
         "\n    ".join(f"if number == {n}:\n        return {n * 7}" for n in range(100, 160)) + "\n    return number + 1"
     )

@@ -1,4 +1,4 @@
-"""Small changes of the code: which are made, and that tests which notice too few of them do not get a skill in."""
+"""Mutants: which ones are made, and that tests that kill too few of them are not enough for admission."""
 
 import ast
 import copy
@@ -79,18 +79,18 @@ def changes(source: str, most: int = 1000, seed: int = 1) -> list[tuple[str, str
         ("False", "True"),
     ],
 )
-def test_a_mistake_that_people_make_is_among_them(change: tuple[str, str]) -> None:
+def test_typical_mistakes_are_among_the_mutants(change: tuple[str, str]) -> None:
     assert change in changes(EVERYTHING)
 
 
-def test_nothing_is_made_of_what_no_test_should_care_for() -> None:
+def test_code_that_tests_should_not_check_is_not_mutated() -> None:
     touched = {before for before, _ in changes(EVERYTHING)}
     for arid in ("'A module.'", "'Work.'", "print('working')", "'working'", "'none at all'", "5"):
         assert arid not in touched
     assert ("fetch(timeout=5)", "fetch()") not in changes(EVERYTHING)
 
 
-def test_each_of_them_is_code_that_differs_from_what_stood_there() -> None:
+def test_every_mutant_is_valid_code_that_differs_from_the_original() -> None:
     made = len(changes(EVERYTHING))
     assert made > 60
     for index in range(made):
@@ -102,7 +102,7 @@ def test_each_of_them_is_code_that_differs_from_what_stood_there() -> None:
 
 
 @given(most=some.integers(0, 60), seed=some.integers(0, 1000))
-def test_the_choice_is_the_same_for_the_same_seed_and_no_line_is_left_out_for_another(most: int, seed: int) -> None:
+def test_the_same_seed_gives_the_same_mutants_spread_over_all_lines(most: int, seed: int) -> None:
     tree = ast.parse(EVERYTHING)
     chosen, everything = make_mutants(tree, most, seed), make_mutants(tree, 1000, seed)
     again = make_mutants(copy.deepcopy(tree), most, seed)
@@ -130,7 +130,7 @@ def test_a_long_table_does_not_use_up_the_mutants_of_a_function(rows: int, most:
         assert len(of_function) >= min(most // 2, len(alone))
 
 
-def test_an_async_function_is_changed_like_any_other() -> None:
+def test_an_async_function_is_mutated_like_any_other() -> None:
     body = "work(x: int) -> int:\n    return x + 1 if x > 5 else 0\n"
     assert changes(f"async def {body}") == changes(f"def {body}") != []
 
@@ -147,7 +147,7 @@ STRONG = WEAK + "\n\ndef test_ends():\n    assert (add_one(100), add_one(101), a
 
 @pytest.mark.asyncio(loop_scope="module")
 class TestAtTheGate:
-    async def test_tests_that_notice_too_little_are_refused_with_calls_that_would(self, box: NamespaceSandbox) -> None:
+    async def test_weak_tests_are_refused_with_calls_that_kill_more_mutants(self, box: NamespaceSandbox) -> None:
         with pytest.raises(SkillRefused) as refused:
             await admit(ParsedProposal.parse(proposal(body=BODY, tests=WEAK)), box, seed=1, effort=QUICK)
         text = str(refused.value)
@@ -155,7 +155,7 @@ class TestAtTheGate:
         assert "66% is required" in text
         assert {"number": 100} in [question.arguments for question in refused.value.questions]
 
-    async def test_tests_that_notice_enough_are_admitted_and_the_report_says_how_many(
+    async def test_strong_tests_are_admitted_and_the_report_counts_the_killed_mutants(
         self, box: NamespaceSandbox
     ) -> None:
         found = await admit(ParsedProposal.parse(proposal(body=BODY, tests=STRONG)), box, seed=1, effort=QUICK)
@@ -163,13 +163,13 @@ class TestAtTheGate:
         assert met["killed"] == met["made"] > 8
         assert met["survived"] == []
 
-    async def test_who_asks_for_none_gets_none(self, box: NamespaceSandbox) -> None:
+    async def test_no_mutants_are_made_if_the_threshold_is_0(self, box: NamespaceSandbox) -> None:
         found = await admit(
             ParsedProposal.parse(proposal(body=BODY, tests=WEAK)), box, seed=1, effort=replace(QUICK, threshold=0.0)
         )
         assert found.report["mutants"] == {}
 
-    async def test_a_change_that_never_ends_or_ends_the_process_is_noticed(self, box: NamespaceSandbox) -> None:
+    async def test_a_mutant_that_hangs_or_ends_the_process_is_killed(self, box: NamespaceSandbox) -> None:
         body = "import os\n    while number < 0:\n        number += 1\n    if number == 77:\n        os._exit(3)\n    return number + 1"
         tests = (
             HEAD
@@ -180,7 +180,7 @@ class TestAtTheGate:
         assert "number += 1" not in left
         assert found.report["mutants"]["killed"] > len(found.report["mutants"]["survived"])
 
-    async def test_when_the_time_is_up_those_that_were_met_decide(self, box: NamespaceSandbox) -> None:
+    async def test_when_the_time_is_up_the_mutants_tried_so_far_decide(self, box: NamespaceSandbox) -> None:
         none_met = replace(QUICK, mutants_s=0.0)
         met = (await admit(ParsedProposal.parse(proposal(body=BODY, tests=WEAK)), box, seed=1, effort=none_met)).report[
             "mutants"

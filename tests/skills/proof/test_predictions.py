@@ -1,4 +1,4 @@
-"""Predictions as data: which answers satisfy one, and how arguments become JSON and calls again."""
+"""Predictions: which answers satisfy them, and how arguments are converted to JSON and back."""
 
 import json
 from typing import Any
@@ -35,17 +35,17 @@ def satisfied(value: Any, **checks: Any) -> bool:
 
 
 @given(VALUES)
-def test_a_value_is_what_its_own_json_states(value: Any) -> None:
+def test_a_value_equals_its_own_json(value: Any) -> None:
     assert equals(value, as_json(value))
 
 
 @given(VALUES, VALUES)
-def test_values_with_different_json_are_told_apart(one: Any, other: Any) -> None:
+def test_values_with_different_json_are_different(one: Any, other: Any) -> None:
     if type(one) is type(other) and not isinstance(one, float | list | dict) and one != other:
         assert not equals(one, as_json(other))
 
 
-def test_a_result_is_compared_by_value_and_not_by_the_kind_of_its_container() -> None:
+def test_a_result_is_compared_by_value_and_not_by_the_type_of_its_container() -> None:
     assert satisfied({"tuple": [1, {"set": [2, 3]}]}, result=[1, [3, 2]])
     assert satisfied({"dict": [[1, "a"]]}, result={"1": "a"})
     assert satisfied(0.1 + 0.2, result=0.3)
@@ -73,7 +73,7 @@ def test_a_result_is_compared_by_value_and_not_by_the_kind_of_its_container() ->
         ({"complex": [1.0, -2.0]}, "1-2j", "1+2j"),
     ],
 )
-def test_a_result_is_predicted_in_the_form_in_which_an_agent_gets_it(value: Any, result: Any, other: Any) -> None:
+def test_a_result_is_predicted_in_the_form_that_an_agent_receives(value: Any, result: Any, other: Any) -> None:
     assert satisfied(value, result=result)
     assert not satisfied(value, result=other)
 
@@ -105,7 +105,7 @@ def test_an_exception_is_predicted_by_the_name_of_its_type_or_a_base() -> None:
 
 
 @pytest.mark.parametrize("forged", [{}, {"value": {"dict": [1]}}, {"value": {"set": 3}}, {"raised": 1}, {"lost": "x"}])
-def test_an_answer_that_no_box_makes_satisfies_nothing(forged: dict[str, Any]) -> None:
+def test_a_malformed_answer_satisfies_no_prediction(forged: dict[str, Any]) -> None:
     checks: list[dict[str, Any]] = [{"result": {}}, {"raises": "E"}, {"length": 1}, {"sorted": True}, {"contains": 1}]
     assert not any(satisfies(forged, Prediction({}, each)) for each in checks)
 
@@ -120,11 +120,13 @@ def test_arguments_become_json_and_the_same_call_again() -> None:
     }
 
 
-def test_a_call_that_json_cannot_state_is_not_asked_about() -> None:
+def test_no_question_is_asked_about_a_call_that_json_cannot_represent() -> None:
     of = JsonCalls(["data"], [{"arguments": [1], "named": {}}])
     assert of.arguments({"arguments": [{"bytes": "00"}], "named": {}}) is None
     assert of.arguments({"arguments": [1], "named": {}, "files": {"a": "b"}}) is None
-    assert of.arguments({"arguments": [{"tuple": [1]}], "named": {}}) is None  # it would come back as a list
+    assert (
+        of.arguments({"arguments": [{"tuple": [1]}], "named": {}}) is None
+    )  # a conversion to JSON and back would give a list
 
 
 @given(st.lists(VALUES, min_size=1, max_size=3), st.integers(0, 40))
@@ -136,7 +138,7 @@ def test_boundary_calls_are_new_distinct_and_bounded(arguments: list[Any], most:
     assert json.dumps(call) not in texts
 
 
-def test_boundary_calls_have_empty_single_negative_tied_and_long_values() -> None:
+def test_boundary_calls_include_empty_single_negative_tied_and_long_values() -> None:
     found = [each["arguments"][0] for each in boundary_calls([{"arguments": [[3, 5]], "named": {}}], 40)]
     assert all(each in found for each in ([], [3], [3, 3], [5, 3], [0, 5], [3, 5, 3]))
     assert max(map(len, found)) >= 12
@@ -156,11 +158,11 @@ def test_boundary_calls_have_empty_single_negative_tied_and_long_values() -> Non
         (7, "needs `arguments`"),
     ],
 )
-def test_what_is_no_prediction_is_refused_with_what_to_change(wrong: Any, says: str) -> None:
+def test_an_invalid_prediction_is_refused_with_what_to_change(wrong: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Prediction.parse(wrong)
 
 
-def test_there_may_be_only_so_many_predictions() -> None:
+def test_the_number_of_predictions_is_limited() -> None:
     with pytest.raises(ValueError, match="at most"):
         parse_predictions([{"arguments": {}, "result": 1}] * (MOST_PREDICTIONS + 1))

@@ -1,4 +1,4 @@
-"""Mutants as programs, and changes that do not change what code means."""
+"""Mutants written as programs, and neutral changes, which keep the meaning of the code."""
 
 import ast
 import random
@@ -75,7 +75,7 @@ def meant(source: MutantWriter, mutant: Mutant) -> str:
 
 
 @pytest.mark.parametrize("code", [AWKWARD, AWKWARD.replace("\n", "\r\n")], ids=["lines", "CRLF"])
-def test_every_mutant_is_a_program_that_differs_from_the_skill_in_one_place_and_moves_no_line(code: str) -> None:
+def test_every_mutant_is_a_program_that_differs_in_one_place_and_moves_no_line(code: str) -> None:
     source = MutantWriter(ParsedSource.parse(code))
     made = make_mutants(source.source.tree, 10_000, 1)
     made += neutral_changes(source.source.tree, made, 10_000, random.Random(1))
@@ -92,12 +92,12 @@ def test_every_mutant_is_a_program_that_differs_from_the_skill_in_one_place_and_
     assert ast.dump(source.source.tree, include_attributes=True) == before
 
 
-def test_the_code_of_functions_that_were_not_changed_is_the_same() -> None:
+def test_the_code_of_unchanged_functions_is_the_same() -> None:
     source = MutantWriter(ParsedSource.parse(AWKWARD))
     work = code_of(AWKWARD, "work")
     for mutant in make_mutants(source.source.tree, 10_000, 1):
         if mutant.line < AWKWARD[: AWKWARD.index("def work")].count("\n"):
-            assert code_of(written(source, mutant), "work") == work  # line table and constants included
+            assert code_of(written(source, mutant), "work") == work  # including the line table and the constants
 
 
 def code_of(text: str, name: str) -> CodeType:
@@ -107,7 +107,7 @@ def code_of(text: str, name: str) -> CodeType:
 
 @settings(deadline=None, max_examples=25)
 @given(some.integers(0, 10_000))
-def test_a_neutral_change_is_other_code_that_answers_the_same(seed: int) -> None:
+def test_a_neutral_change_is_different_code_with_the_same_answers(seed: int) -> None:
     source = MutantWriter(ParsedSource.parse(AWKWARD))
     made = make_mutants(source.source.tree, 10_000, 1)
     for neutral in neutral_changes(source.source.tree, made, 12, random.Random(seed)):
@@ -124,7 +124,7 @@ def answers(text: str) -> list[object]:
     return [work(*(list(each) if isinstance(each, list) else each for each in call)) for call in CALLS]
 
 
-def test_neutral_changes_are_spread_over_the_lines_and_chosen_by_chance() -> None:
+def test_neutral_changes_are_random_and_spread_over_the_lines() -> None:
     source = MutantWriter(ParsedSource.parse(AWKWARD))
     made = make_mutants(source.source.tree, 10_000, 1)
     chosen = [neutral_changes(source.source.tree, made, 3, random.Random(seed)) for seed in range(8)]
@@ -132,7 +132,7 @@ def test_neutral_changes_are_spread_over_the_lines_and_chosen_by_chance() -> Non
     assert len({tuple(each.line for each in some) for some in chosen}) > 4
 
 
-def test_no_constant_is_rebuilt_where_the_code_asks_whether_two_values_are_one() -> None:
+def test_no_constant_is_replaced_if_the_code_compares_values_by_identity() -> None:
     source = MutantWriter(ParsedSource.parse("def work(a):\n    return a is LIMIT or a == 1000\n\n\nLIMIT = 1000\n"))
     made = make_mutants(source.source.tree, 100, 1)
     for seed in range(20):

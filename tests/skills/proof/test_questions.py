@@ -1,4 +1,4 @@
-"""Admission asks for results before it reveals any, and compares the predictions with what the code returned."""
+"""Admission asks the author to predict results without revealing them, and compares the predictions with the code."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,12 +18,12 @@ from tests.skills.parts import proposal
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-1")]
 EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
 BODY = "if number > 100:\n        return 100\n    return number + 1"
-WRONG = BODY.replace("> 100", ">= 100")  # for 100 it gives 100
+WRONG = BODY.replace("> 100", ">= 100")  # returns 100 for 100
 ROUNDS = 5
 
 
 def right(number: int) -> int:
-    """What the author means."""
+    """Return the result that the author intends."""
     return 100 if number > 100 else number + 1
 
 
@@ -45,7 +45,7 @@ async def refused(box: NamespaceSandbox, offered: Proposal, **more: Any) -> Skil
 
 
 async def answered(box: NamespaceSandbox, offered: Proposal) -> tuple[Admission | SkillRefused, int]:
-    """Propose, answer each question truthfully, and propose again. Return the end, and how many were answered."""
+    """Propose, answer each question correctly, and propose again. Return the result and the number of answers."""
     expected: dict[int, Prediction] = {}
     for _ in range(ROUNDS):
         found = await proposed(box, replace(offered, expected=tuple(expected.values())))
@@ -55,7 +55,7 @@ async def answered(box: NamespaceSandbox, offered: Proposal) -> tuple[Admission 
     return found, len(expected)
 
 
-async def test_right_code_with_weak_tests_is_admitted_once_its_questions_are_answered(box: NamespaceSandbox) -> None:
+async def test_correct_code_with_weak_tests_is_admitted_once_its_questions_are_answered(box: NamespaceSandbox) -> None:
     found, asked = await answered(box, proposal(body=BODY))
     assert isinstance(found, Admission)
     assert 0 < asked <= MOST_QUESTIONS
@@ -72,7 +72,7 @@ async def test_wrong_code_with_weak_tests_is_refused_by_a_truthful_author(box: N
     assert "You expect `101` from `add_one(number=100)`; the code gives something else." in str(found)
 
 
-async def test_the_same_proposal_gets_the_same_questions_which_do_not_say_what_the_code_gives(
+async def test_the_same_proposal_gets_the_same_questions_which_do_not_reveal_results(
     box: NamespaceSandbox,
 ) -> None:
     first, again = [await refused(box, proposal(body=BODY)) for _ in range(2)]
@@ -82,25 +82,25 @@ async def test_the_same_proposal_gets_the_same_questions_which_do_not_say_what_t
 
 
 async def test_a_changed_prediction_is_not_evidence(box: NamespaceSandbox) -> None:
-    """After a dispute over 100 the author takes over what the code gives."""
+    """After a dispute over 100, the author adopts the result of the code."""
     pasted = proposal(body=WRONG, expected=(predicted(100, result=100),))
     found = await refused(box, pasted, disputed=[predicted(100)])
     assert {"number": 100} not in [each.arguments for each in found.questions]
     assert found.questions
 
 
-async def test_a_check_that_wrong_results_pass_too_is_no_evidence_and_is_named(box: NamespaceSandbox) -> None:
+async def test_a_check_that_wrong_results_also_pass_does_not_count_and_is_named(box: NamespaceSandbox) -> None:
     found = await refused(box, proposal(body=BODY, expected=(predicted(100, between=[-(10**6), 10**6]),)))
     assert "`between [-1000000, 1000000]` is also true of most wrong results of `add_one(number=100)`" in str(found)
 
 
-async def test_what_the_tests_state_already_is_no_further_evidence(box: NamespaceSandbox) -> None:
+async def test_a_prediction_that_repeats_a_test_does_not_count(box: NamespaceSandbox) -> None:
     asked = await refused(box, proposal(body=BODY))
     again = await refused(box, proposal(body=BODY, expected=(predicted(1), predicted(1))))
     assert again.questions == asked.questions
 
 
-async def test_a_prediction_that_the_code_does_not_fulfil_is_disputed_however_strong_the_tests_are(
+async def test_a_prediction_that_differs_from_the_code_is_disputed_even_with_strong_tests(
     box: NamespaceSandbox,
 ) -> None:
     cases = [-7, 0, 1, 2, 99, 100, 101, 102]
@@ -120,8 +120,8 @@ async def test_without_an_author_the_questions_stay_open_and_the_report_says_so(
 
 
 @pytest.mark.spec("GATE-2")
-async def test_where_nothing_can_be_asked_the_refusal_names_the_changes_to_test(box: NamespaceSandbox) -> None:
-    """A question has no files, so a skill that reads one gets instructions."""
+async def test_if_no_questions_can_be_asked_the_refusal_names_the_surviving_mutants(box: NamespaceSandbox) -> None:
+    """A question cannot contain files, so for a skill that reads a file the refusal names mutants."""
     code = (
         'def add_one(path: str) -> int:\n    """Count.\n\n    Args:\n        path: a file.\n    """\n'
         "    lines = open(path).read().split(',')\n    found = 0\n    for each in lines:\n"

@@ -1,4 +1,4 @@
-"""A second implementation of a skill answers the questions of admission, in a box of its own."""
+"""A second implementation of a skill answers the questions of admission in a separate box."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.skills.parts import opened_library, proposal
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-5")]
 EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
 BODY = "if number > 100:\n        return 100\n    return number + 1"
-WRONG = BODY.replace("> 100", ">= 100")  # for 100 it gives 100
+WRONG = BODY.replace("> 100", ">= 100")  # returns 100 for 100
 SLOW = "def add_one(number):\n    return sorted([100, number] if number > 100 else [number + 1])[0]\n"
 
 
@@ -62,7 +62,7 @@ async def test_a_reference_that_differs_is_a_question_that_names_the_call_but_no
     assert found.disputed == (Prediction({"number": 100}, {"result": 101}),)
 
 
-async def test_a_reference_that_was_changed_to_agree_owes_an_answer_of_the_author(box: NamespaceSandbox) -> None:
+async def test_a_reference_that_was_changed_to_agree_requires_an_answer_by_the_author(box: NamespaceSandbox) -> None:
     pasted = SLOW.replace("number > 100", "number >= 100")
     disputed = [Prediction({"number": 100}, {"result": 101})]
     found = await proposed(box, offered(WRONG, pasted), disputed=disputed)
@@ -71,7 +71,7 @@ async def test_a_reference_that_was_changed_to_agree_owes_an_answer_of_the_autho
     assert not any(each.disputed for each in found.questions)
 
 
-async def test_however_strong_the_tests_are_a_changed_reference_owes_an_answer_that_the_author_can_give(
+async def test_even_with_strong_tests_a_changed_reference_requires_an_answer(
     box: NamespaceSandbox,
 ) -> None:
     cases = {-7: -6, 0: 1, 1: 2, 2: 3, 99: 100, 100: 101, 101: 100, 102: 100}
@@ -89,12 +89,12 @@ async def test_however_strong_the_tests_are_a_changed_reference_owes_an_answer_t
     assert isinstance(found, Admission), str(found)
 
 
-async def test_code_that_is_corrected_to_agree_with_its_reference_owes_nothing(box: NamespaceSandbox) -> None:
+async def test_code_that_is_corrected_to_agree_with_its_reference_requires_no_answer(box: NamespaceSandbox) -> None:
     found = await proposed(box, offered(), disputed=[Prediction({"number": 100}, {"result": 101})])
     assert isinstance(found, Admission), str(found)
 
 
-async def test_an_answer_of_the_author_decides_about_a_call_on_which_the_reference_differs(
+async def test_a_prediction_takes_precedence_over_a_reference_that_differs(
     box: NamespaceSandbox,
 ) -> None:
     reference = SLOW.replace("number > 100", "number >= 100")
@@ -124,8 +124,11 @@ async def test_a_copy_of_the_code_is_refused_as_a_reference(reference: str) -> N
     ("reference", "said"),
     [
         ("def add_one(number:\n", r"\[reference\] Syntax error in line 1"),
-        ("def add_two(number):\n    return number + 2\n", "There is no top-level function `add_one`"),
-        ("def add_one(value):\n    return sum([value, 1])\n", r"It takes \(value\), and the skill takes \(number\)"),
+        ("def add_two(number):\n    return number + 2\n", "The reference has no top-level function `add_one`"),
+        (
+            "def add_one(value):\n    return sum([value, 1])\n",
+            r"The reference takes \(value\), but the skill takes \(number\)",
+        ),
         ("#" * 20_000, r"\[reference\] It has 20,000 bytes"),
     ],
 )
@@ -139,7 +142,7 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
     [
         pytest.param(
             "def add_one(number):\n    return len(range(number)) - 3\n",
-            r"The reference fails the tests: it gives another result than the code for `add_one\(1\)`",
+            r"The reference fails the tests: it gives another result than the code for their call `add_one\(1\)`",
             id="wrong_for_the_tests",
         ),
         pytest.param(
@@ -173,7 +176,7 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
             r"The reference gives no result for `add_one\(1\)`, a call of the tests",
             id="ends_its_process",
         ),
-        pytest.param("while True:\n    pass\n\n\ndef add_one(number):\n    pass\n", "It cannot be imported", id="hangs"),
+        pytest.param("while True:\n    pass\n\n\ndef add_one(number):\n    pass\n", "The reference cannot be imported", id="hangs"),
         pytest.param(
             "import os\nos.kill(os.getppid(), 9)\n\n\ndef add_one(number):\n    pass\n",
             "The reference gave no answers",
@@ -207,7 +210,7 @@ async def test_a_reference_that_proves_nothing_is_refused(box: NamespaceSandbox,
 
 
 async def test_a_reference_that_writes_a_forged_answer_is_refused(box: NamespaceSandbox) -> None:
-    """It writes to every descriptor, and so spoils only its own answers."""
+    """It writes to every descriptor, which only damages its own answers."""
     reference = (
         "import os\n\n\ndef add_one(number):\n    for sink in range(3, 30):\n        try:\n"
         "            os.write(sink, b'{\"value\": 2}\\n' * 100)\n        except OSError:\n            pass\n    return 2\n"
@@ -216,7 +219,7 @@ async def test_a_reference_that_writes_a_forged_answer_is_refused(box: Namespace
     assert isinstance(found, SkillRefused)
 
 
-async def test_where_both_refuse_the_arguments_they_do_not_differ(box: NamespaceSandbox) -> None:
+async def test_code_and_reference_agree_if_both_raise_an_exception(box: NamespaceSandbox) -> None:
     code = "if number < 0:\n        raise ValueError(number)\n    return number * number + (1 if number > 50 else 0)"
     reference = (
         "def add_one(number):\n    assert number >= 0\n    found = sum(number for _ in range(number))\n"
@@ -227,7 +230,7 @@ async def test_where_both_refuse_the_arguments_they_do_not_differ(box: Namespace
     assert isinstance(found, Admission), str(found)
 
 
-async def test_a_reference_is_kept_with_the_skill_and_used_when_it_is_admitted_again(
+async def test_a_reference_is_stored_with_the_skill_and_used_in_its_readmission(
     box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     async with opened_library(tmp_path, box, effort=EFFORT) as library:

@@ -1,4 +1,4 @@
-"""The verdict is a function of what the box found out; no box is needed to test it."""
+"""Problems of a rehearsal depend only on the report of the box, so these tests need no box."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def runs(*found: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"kind": kind, "results": results} for kind, results in found]
 
 
-def test_a_sound_proposal_deserves_admission() -> None:
+def test_a_valid_rehearsal_has_no_problems() -> None:
     assert told(facts()) == ""
 
 
@@ -62,7 +62,7 @@ def test_a_test_that_skips_itself_on_a_stub_has_not_failed_on_it() -> None:
 
 
 @pytest.mark.spec("SKILL-4")
-def test_a_test_that_was_not_tried_on_every_stub_is_not_taken_for_proof() -> None:
+def test_a_test_that_did_not_run_on_every_stub_is_reported() -> None:
     green = {A: one("passed")}
     text = told(facts(tests=[A], runs=runs(("raises", {A: one("passed")}), ("skill", green), ("skill", green))))
     assert "[limits] test_a" in text
@@ -96,7 +96,7 @@ def test_a_test_without_a_report_is_refused() -> None:
 
 
 @pytest.mark.spec("SKILL-5")
-def test_a_test_that_fails_only_the_second_time_is_said_to_depend_on_something() -> None:
+def test_a_test_that_fails_only_in_the_second_run_is_reported_as_flaky() -> None:
     found = facts()["runs"]
     found[3]["results"][B] = one("failed", "E flaky")
     assert "the second time, in another order" in told(facts(runs=found))
@@ -145,17 +145,17 @@ def test_one_green_run_is_not_enough() -> None:
         ({"tests": [f"skill/t.py::{i}" for i in range(400)]}, "[tests] pytest collects 400"),
     ],
 )
-def test_every_other_finding_is_refused_too(changes: dict[str, Any], says: str) -> None:
+def test_every_other_problem_is_reported(changes: dict[str, Any], says: str) -> None:
     assert says in told(facts(**changes))
 
 
 @pytest.mark.parametrize("end", [End.TIMEOUT, End.MEMORY, End.CPU, End.KILLED, End.PROCESSES])
-def test_a_box_that_ended_at_a_limit_is_no_verdict_in_favour(end: End) -> None:
+def test_a_box_that_reached_a_limit_is_a_problem(end: End) -> None:
     text = told(facts(), end, usage=Usage(wall_s=3.0))
     assert f"the box's {end} limit" in text
 
 
-def test_a_harness_that_gave_no_value_is_no_verdict_in_favour() -> None:
+def test_a_box_without_a_report_is_a_problem() -> None:
     assert "The run of the tests crashed" in told(None)
     assert "boom" in told(None, End.ERROR, error=CodeError("ValueError", "boom", ""))
 
@@ -208,7 +208,7 @@ SOUND_CALL = {"positional": [1], "named": {}, "value": 2}
     ],
     ids=lambda lie: str(lie)[:50],
 )
-def test_what_is_no_report_speaks_against_admission_and_raises_nothing(lie: dict[str, Any]) -> None:
+def test_a_malformed_report_is_a_problem_and_raises_no_exception(lie: dict[str, Any]) -> None:
     assert told(facts(**lie)).startswith("[limits] The output of the box is not a valid report (")
 
 

@@ -1,4 +1,4 @@
-"""Names in snake_case. Nothing here runs a proposal."""
+"""Proposals get snake_case names. No proposal is run here."""
 
 import ast
 
@@ -35,12 +35,12 @@ BODY = "\n\ndef test_sum():\n    assert {call}([1, 2]) == 3\n"
         ("a\nb", "a\nb"),
     ],
 )
-def test_a_name_is_written_in_snake_case(name: str, expected: str) -> None:
+def test_a_name_is_converted_to_snake_case(name: str, expected: str) -> None:
     assert snake_case(name) == expected
 
 
 @given(st.from_regex(PATTERN, fullmatch=True).filter(lambda name: "__" not in name and not name.endswith("_")))
-def test_a_name_that_is_fine_stays_as_it_is(name: str) -> None:
+def test_a_snake_case_name_is_not_changed(name: str) -> None:
     assert snake_case(name) == name
 
 
@@ -68,7 +68,7 @@ def test_the_tests_may_import_either_name(imported: str, call: str, expected: st
         assert "named `add_all`, an alias of `addAll`" in note
 
 
-def test_an_alias_of_the_author_is_used() -> None:
+def test_an_alias_in_the_code_is_used() -> None:
     code = CODE + "\n\nadd_all = addAll\n"
     tests = "from add_all import add_all" + BODY.format(call="add_all")
     changed, _ = in_snake_case(Proposal("add_all", "Adds numbers.", code, tests))
@@ -83,7 +83,7 @@ def test_only_the_name_changes_if_the_function_is_in_snake_case() -> None:
     assert note == "Skill names are in snake_case, so this skill is named `add_all`."
 
 
-def test_a_keyword_is_no_alias() -> None:
+def test_no_alias_is_made_for_a_keyword() -> None:
     offered = Proposal("Lambda", "Adds numbers.", CODE.replace("addAll", "Lambda"), "from Lambda import Lambda")
     assert in_snake_case(offered) == (offered, "")
 
@@ -95,7 +95,7 @@ def test_nothing_changes_without_one_function_of_that_name() -> None:
 
 
 @given(st.text(max_size=200), st.sampled_from(["addAll", "add_all", "add-all"]))
-def test_changed_tests_are_python_where_they_were(text: str, name: str) -> None:
+def test_changed_tests_are_valid_python_if_the_original_tests_were(text: str, name: str) -> None:
     tests = f"from addAll import addAll\nSOME = {text!r}\nimport addAll"
     changed, _ = in_snake_case(Proposal(name, "Adds numbers.", CODE, tests))
     assert [type(node) for node in ast.parse(changed.tests).body] == [ast.ImportFrom, ast.Assign, ast.Import]

@@ -1,4 +1,4 @@
-"""Skills that keep state in files of their working folder."""
+"""Skills that store state in files of their working folder."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ async def refusal(box: NamespaceSandbox, home: Path, code: str, tests: str, **mo
     return str(refused.value)
 
 
-async def test_a_counter_is_admitted_and_keeps_its_count_in_the_workspace(
+async def test_a_counter_is_admitted_and_stores_its_count_in_the_workspace(
     box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     async with opened_library(tmp_path, box, effort=Effort()) as library:
@@ -63,7 +63,7 @@ async def test_a_counter_is_admitted_and_keeps_its_count_in_the_workspace(
         assert [await tool.run(ctx, {"name": name}) for name in ("ann", "ann", "bob", "ann")] == [1, 2, 1, 3]
 
 
-async def test_each_question_is_asked_of_an_empty_folder(box: NamespaceSandbox, tmp_path: Path) -> None:
+async def test_each_question_is_about_a_call_in_an_empty_folder(box: NamespaceSandbox, tmp_path: Path) -> None:
     weak = f'{HEAD}def test_counts():\n    assert count_visits("a") == 1\n'
     said = await refusal(box, tmp_path, CODE, weak)
     assert '{"arguments": {"name": ' in said
@@ -90,7 +90,7 @@ async def test_state_in_a_variable_is_refused(box: NamespaceSandbox, tmp_path: P
 
 
 @pytest.mark.parametrize("place", ["/tmp", "~"])
-async def test_files_elsewhere_are_named(box: NamespaceSandbox, tmp_path: Path, place: str) -> None:
+async def test_files_outside_the_working_folder_are_named(box: NamespaceSandbox, tmp_path: Path, place: str) -> None:
     code = CODE.replace('Path("visits.json")', f'Path("{place}/visits.json").expanduser()')
     tests = TESTS.replace('    assert json.loads(Path("visits.json").read_text()) == {"a": 1}\n', "")
     said = await refusal(box, tmp_path, code, tests)

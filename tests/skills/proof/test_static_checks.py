@@ -29,7 +29,7 @@ def refusals(**changes: object) -> str:
     return "\n".join(f"[{one.part}] {one.text}" for one in problems(proposal(**changes)))
 
 
-def test_a_sound_proposal_is_parsed() -> None:
+def test_a_valid_proposal_is_parsed() -> None:
     offered = proposal()
     parsed = check(offered, STATIC)
     assert parsed == ParsedProposal(offered, parsed.code, parsed.tests, ScriptBlock())
@@ -65,7 +65,7 @@ def test_a_name_that_cannot_be_used_is_refused_with_what_to_change(name: str, sa
 
 
 @given(st.from_regex(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", fullmatch=True).filter(lambda name: 2 <= len(name) <= 63))
-def test_a_folder_and_its_name_belong_together(name: str) -> None:
+def test_folder_names_and_skill_names_correspond(name: str) -> None:
     assert skill_name(folder_name(name)) == name
 
 
@@ -121,7 +121,7 @@ def test_a_name_that_clashes_in_snake_case_is_refused(name: str) -> None:
     assert f"such as `{name.lower().strip('_')}_skill`" in found[0].text
 
 
-def test_a_missing_type_hint_is_no_reason_to_refuse() -> None:
+def test_a_missing_type_hint_is_accepted() -> None:
     assert refusals(code="def add_one(n, m: int = 1, k=1):\n    'Doc.'\n    return n + m + k\n") == ""
 
 
@@ -164,13 +164,13 @@ def test_a_destination_the_operator_has_not_allowed_is_refused_with_the_setting_
     assert "(allowed: none)" in refusals(code=code)
 
 
-def test_a_block_that_cannot_be_followed_is_one_problem() -> None:
+def test_an_invalid_block_is_one_problem() -> None:
     (problem,) = problems(proposal(code="# /// script\n# dependencies = [\n# ///\n" + proposal().code))
     assert problem.part == "code"
     assert "not TOML" in problem.text
 
 
-def test_a_skill_does_not_hide_what_it_depends_on() -> None:
+def test_a_skill_cannot_have_the_name_of_its_dependency() -> None:
     found = refusals(code=BLOCK + proposal().code)
     assert "[name] `add_one` is also the name of a dependency" in found
 
@@ -185,7 +185,7 @@ def test_descriptions_examples_and_times_have_limits() -> None:
     assert "timeout_s" in refusals(timeout_s=0.0)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     code = "async def add__öne(n, *rest):\n    pass\n"
     found = problems(Proposal("add__öne", "short", code, "def test_x(): pass\n"))
     assert {one.part for one in found} == {"name", "description", "code", "tests"}
@@ -193,7 +193,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 
 
 @pytest.mark.spec("SKILL-1")
-def test_reading_a_proposal_runs_nothing_of_it(tmp_path: Path) -> None:
+def test_reading_a_proposal_does_not_run_it(tmp_path: Path) -> None:
     trace = tmp_path / "ran"
     bomb = f"open({str(trace)!r}, 'w').close()\n"
     check(proposal(code=bomb + proposal().code, tests=bomb + proposal().tests), STATIC)
@@ -201,11 +201,11 @@ def test_reading_a_proposal_runs_nothing_of_it(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=80), st.text(max_size=80))
-def test_no_text_whatever_makes_the_checks_fail(code: str, tests: str, name: str, description: str) -> None:
+def test_the_checks_handle_any_text(code: str, tests: str, name: str, description: str) -> None:
     assert problems(Proposal(name, description, code, tests))
 
 
-def test_imports_are_found_wherever_they_stand() -> None:
+def test_imports_are_found_at_any_place() -> None:
     source = "import os.path, numpy as np\nfrom pandas.api import x\nfrom . import y\ndef f():\n    import json\n"
     assert ParsedSource.parse(source).imports == {"os", "numpy", "pandas", "json"}
     assert ast.parse(source)

@@ -1,4 +1,4 @@
-"""Changes that no test notices: those that a call tells apart come back as a case, those that none does do not count."""
+"""Surviving mutants: if a call distinguishes one from the skill, it becomes a question; otherwise it does not count."""
 
 import json
 from dataclasses import replace
@@ -37,7 +37,7 @@ CALLS = st.lists(
 
 
 @given(CALLS, st.integers(0, 50), st.integers())
-def test_calls_near_others_are_new_bounded_of_the_same_form_and_the_same_for_the_same_seed(
+def test_similar_calls_are_new_bounded_of_the_same_form_and_reproducible(
     calls: list[dict[str, Any]], most: int, seed: int
 ) -> None:
     found = similar_calls(calls, ParsedSource.parse("LIMIT = 7\n"), most, seed)
@@ -49,7 +49,7 @@ def test_calls_near_others_are_new_bounded_of_the_same_form_and_the_same_for_the
     assert all((len(each["arguments"]), sorted(each["named"])) in forms for each in found)
 
 
-def test_the_edges_of_a_kind_and_the_constants_of_the_code_are_among_them() -> None:
+def test_similar_calls_include_edge_cases_and_constants_of_the_code() -> None:
     code = "def f(n: int, words: list[str]) -> int:\n    return 3 if n > 100 else len(words)\n"
     found = similar_calls([{"arguments": [5, ["ab"]], "named": {}}], ParsedSource.parse(code), 200, 1)
     numbers = {each["arguments"][0] for each in found}
@@ -60,19 +60,15 @@ def test_the_edges_of_a_kind_and_the_constants_of_the_code_are_among_them() -> N
 
 @pytest.mark.asyncio(loop_scope="module")
 class TestAtTheGate:
-    async def test_a_gap_is_a_question_with_a_call_that_shows_it_and_without_its_result(
-        self, box: NamespaceSandbox
-    ) -> None:
+    async def test_a_gap_in_the_tests_becomes_a_question_without_the_result(self, box: NamespaceSandbox) -> None:
         body = "if number > 100:\n        return 100\n    return number + 1"
         with pytest.raises(SkillRefused) as refused:
             await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
         assert {"number": 100} in [question.arguments for question in refused.value.questions]
         assert '{"arguments": {"number": 100}, "result": …}' in str(refused.value)
 
-    async def test_what_no_call_tells_apart_is_not_held_against_the_tests(self, box: NamespaceSandbox) -> None:
-        body = (
-            "sign = 1 if number >= 0 else -1\n    return sign * abs(number) + 1"  # for 0 either sign will do: > 0, >= 1
-        )
+    async def test_equivalent_mutants_do_not_count_against_the_tests(self, box: NamespaceSandbox) -> None:
+        body = "sign = 1 if number >= 0 else -1\n    return sign * abs(number) + 1"  # for 0 both signs are correct, so > 0 and >= 1 are equivalent
         met = (await admit(ParsedProposal.parse(proposal(body=body, tests=ENOUGH)), box, seed=1, effort=QUICK)).report[
             "mutants"
         ]
@@ -80,8 +76,8 @@ class TestAtTheGate:
         assert met["met"] + met["equivalent"] <= met["made"]
         assert ">= 0" not in str(met["survived"])
 
-    async def test_code_that_hides_its_changes_gains_nothing(self, box: NamespaceSandbox) -> None:
-        """It runs its own file anew, in which nothing was changed, and has much around it that does nothing."""
+    async def test_code_that_hides_its_mutations_gains_nothing(self, box: NamespaceSandbox) -> None:
+        """It runs its own unchanged file again, and has much other code that does nothing."""
         body = (
             "import pathlib\n    if __name__ == 'anew':\n        return number + 1\n    names = {'__name__': 'anew'}\n"
             "    source = pathlib.Path(__file__).read_text()\n    exec(source, names)\n    unused = number * 3\n"
@@ -90,7 +86,7 @@ class TestAtTheGate:
         with pytest.raises(SkillRefused, match="agreed predictions kill"):
             await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
 
-    async def test_calls_that_hang_or_end_the_process_leave_the_gate_in_time(self, box: NamespaceSandbox) -> None:
+    async def test_calls_that_hang_or_end_the_process_do_not_delay_admission(self, box: NamespaceSandbox) -> None:
         body = (
             "import os\n    while number < -4:\n        pass\n    if number == 10:\n        os._exit(3)\n"
             "    return number + 1"

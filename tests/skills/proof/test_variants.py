@@ -1,7 +1,7 @@
-"""What a program can see of its box: the same in a mutant as in the skill itself (SKILL-6).
+"""A program can see the same of its box whether it is the skill or a mutant (SKILL-6).
 
-Each probe is a function of a skill. The changed line does nothing, so all that a probe reports must be equal in every
-variant.
+Each probe is a function of a skill. The changed line does nothing, so the reports of a probe must be equal in all
+variants.
 """
 
 import random
@@ -301,7 +301,7 @@ TWO_WAYS = {"programs_in_my_memory": 1, "programs_in_the_memory_of_my_parent": 1
 
 
 class Recording:
-    """A sandbox that keeps the jobs it is given."""
+    """A sandbox that records its jobs."""
 
     name = "namespace"
 
@@ -316,7 +316,7 @@ class Recording:
 
 
 def spare(source: MutantWriter) -> list[Mutant]:
-    """Changes of the line that does nothing, both kinds."""
+    """Return changes of both kinds, mutants and neutral ones, of the line that does nothing."""
     line = PROBES.split("\n").index("    return 1234567 * 2") + 1
     changed = [each for each in make_mutants(source.source.tree, 10_000, 1) if each.line == line]
     return [*changed, *neutral_changes(source.source.tree, changed, 2, random.Random(1))]
@@ -344,7 +344,7 @@ async def test_a_program_sees_the_same_whether_it_is_the_skill_or_a_variant(
         assert found.truth[number] == {"value": TWO_WAYS[name]}
 
 
-async def test_the_boxes_of_variants_are_given_the_same_but_for_the_program(
+async def test_the_boxes_of_variants_differ_only_in_the_program(
     seen: tuple[VariantAnswers, list[Job]],
 ) -> None:
     found, jobs = seen
@@ -358,8 +358,8 @@ async def test_the_boxes_of_variants_are_given_the_same_but_for_the_program(
     assert set(without[0].call.arguments) == {"name", "calls", "seconds", "each_s"}
 
 
-async def test_the_skill_itself_runs_among_its_variants_at_places_that_nobody_can_know(box: NamespaceSandbox) -> None:
-    """Else a counter or a clock would tell: what comes late would be a mutant."""
+async def test_the_skill_itself_runs_at_unpredictable_positions_among_its_variants(box: NamespaceSandbox) -> None:
+    """Otherwise a program could find out with a counter or a clock that it runs late and so is a mutant."""
     code = proposal(body="return min(number + 1, 99) if number > 0 else number * 1 + 1").code
     source, placed = MutantWriter(ParsedSource.parse(code)), []
     made = make_mutants(source.source.tree, 100, 1)

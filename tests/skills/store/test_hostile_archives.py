@@ -1,4 +1,4 @@
-"""Skills from elsewhere that mean harm: refused in one clear line, with nothing left behind and nothing run (SKILL-15)."""
+"""Malicious archives are refused in one line, with nothing left behind and nothing run (SKILL-15)."""
 
 import io
 import os
@@ -39,7 +39,7 @@ def special(name: str, mode: int) -> zipfile.ZipInfo:
 
 
 def lying(data: bytes) -> bytes:
-    """Says of its largest file, in both places, that it unpacks to ten bytes."""
+    """Return the archive with a false size of ten bytes for its largest file, in both headers."""
     real = 1 << 20
     return data.replace(struct.pack("<I", real), struct.pack("<I", 10))
 
@@ -91,7 +91,7 @@ ZIPS: dict[str, tuple[bytes, str]] = {
     ),
     "has huge YAML": (
         zip_of(("SKILL.md", b"---\n" + b"".join(b"- %d\n" % i for i in range(50_000)) + b"---\n")),
-        "over 262,144",
+        "at most 262,144",
     ),
     "has a tag of Python": (
         zip_of(("SKILL.md", b"---\nname: !!python/object/apply:os.system [x]\ndescription: a\n---\n")),
@@ -114,7 +114,7 @@ def everything(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("what", ZIPS)
-async def test_an_archive_that_means_harm_is_refused_and_leaves_nothing(what: str, tmp_path: Path) -> None:
+async def test_a_malicious_archive_is_refused_and_leaves_nothing_behind(what: str, tmp_path: Path) -> None:
     data, says = ZIPS[what]
     (tmp_path / "in").mkdir()
     offered = tmp_path / "in" / "skill.zip"
@@ -179,7 +179,7 @@ HARM: list[Callable[[Path], None]] = [
 
 
 @pytest.mark.parametrize("harm", HARM)
-async def test_a_folder_that_means_harm_is_refused_and_leaves_nothing(
+async def test_a_malicious_folder_is_refused_and_leaves_nothing_behind(
     harm: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "in" / "pdf-forms"
@@ -200,7 +200,7 @@ async def test_a_folder_that_means_harm_is_refused_and_leaves_nothing(
     cut=st.integers(0, 400),
     flip=st.integers(0, 255),
 )
-def test_whatever_bytes_come_they_are_read_or_refused(tmp_path: Path, names: list[str], cut: int, flip: int) -> None:
+def test_any_bytes_are_either_read_or_refused(tmp_path: Path, names: list[str], cut: int, flip: int) -> None:
     data = bytearray(zip_of(SKILL, *((name, b"x") for name in dict.fromkeys(names) if "\0" not in name)))
     data[cut % len(data)] ^= flip
     path = tmp_path / "x.zip"

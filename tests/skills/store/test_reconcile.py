@@ -49,13 +49,13 @@ def test_nothing_is_written_when_nothing_changed(tmp_path: Path) -> None:
         assert ledger.generation() == before
 
 
-def test_a_crash_between_folder_and_record_is_mended_either_way(tmp_path: Path) -> None:
+def test_the_records_agree_again_after_a_crash_between_folder_and_record(tmp_path: Path) -> None:
     store = SkillStore(tmp_path / "skills")
     publish(store, "add_one")
     with opened_records(tmp_path) as records:
         ledger = Ledger(records)
         reconcile(store, ledger)
-        publish(store, "add_one", b"second\n")  # a version the records never heard of
+        publish(store, "add_one", b"second\n")  # a version without a row
         publish(store, "add_two")
         assert reconcile(store, ledger).read == ("add_one", "add_two")
         assert listed(ledger) == {"add_one": 2, "add_two": 1}
@@ -66,7 +66,7 @@ def test_a_crash_between_folder_and_record_is_mended_either_way(tmp_path: Path) 
         assert [row.skill.state for row in ledger.rows() if row.skill] == [SkillState.DISABLED]
 
 
-def test_a_damaged_folder_is_set_aside_with_one_clear_line_and_the_rest_loads(
+def test_a_damaged_folder_is_set_aside_with_a_one_line_reason_and_the_others_load(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SkillStore(tmp_path / "skills")
@@ -82,11 +82,11 @@ def test_a_damaged_folder_is_set_aside_with_one_clear_line_and_the_rest_loads(
     assert (report.aside[0].kept / "scripts" / "add_one.py").read_text() == "import os; os.abort()"
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 2
-    assert "add_one.py is not what was admitted" in lines[0]
+    assert "add_one.py was changed after it was admitted" in lines[0]
     assert all("\n" not in line for line in lines)
 
 
-def test_a_foreign_skill_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_skill_is_left_unchanged(tmp_path: Path) -> None:
     store = SkillStore(tmp_path / "skills")
     foreign = store.root / "pdf-forms"
     foreign.mkdir()
@@ -100,7 +100,7 @@ def test_a_foreign_skill_is_left_alone(tmp_path: Path) -> None:
     assert report.aside == ()
 
 
-def test_a_folder_that_says_more_than_the_records_can_hold_keeps_no_other_out(tmp_path: Path) -> None:
+def test_a_folder_with_values_too_large_for_the_records_does_not_affect_others(tmp_path: Path) -> None:
     store = SkillStore(tmp_path / "skills")
     for name in ("add_one", "add_two"):
         publish(store, name)
@@ -117,7 +117,7 @@ def test_a_folder_that_says_more_than_the_records_can_hold_keeps_no_other_out(tm
 
 
 @pytest.mark.spec("STATE-4")
-def test_many_new_folders_are_taken_over_in_batches_and_others_get_the_store_in_between(
+def test_many_new_folders_are_recorded_in_batches_between_which_others_get_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SkillStore(tmp_path / "acquired_skills")
@@ -147,7 +147,7 @@ def test_many_new_folders_are_taken_over_in_batches_and_others_get_the_store_in_
 
 
 @pytest.mark.spec("STATE-4")
-def test_a_start_that_was_killed_between_two_batches_is_continued_by_the_next(
+def test_a_reconciliation_that_was_killed_between_two_batches_is_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SkillStore(tmp_path / "acquired_skills")

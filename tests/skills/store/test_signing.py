@@ -1,4 +1,4 @@
-"""Provenance and signatures (SKILL-17): what was changed after it was signed it was signed is never run."""
+"""Provenance and signatures: a skill that was changed after it was signed is never run (SKILL-17)."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ def key(path: Path) -> SigningKey:
 
 @pytest.fixture
 def store(tmp_path: Path) -> SkillStore:
-    """Signed: add_one at version 2, add_two at version 1."""
+    """Return a store with two signed skills: version 2 of add_one, and version 1 of add_two."""
     made = SkillStore(tmp_path / "acquired_skills", Trust(key(tmp_path / "key")))
     for name in ("add_one", "add_one", "add_two"):
         publish(made, name)
@@ -42,7 +42,7 @@ def front(store: SkillStore, name: str = "add_one") -> Path:
     return store.folder(name) / "SKILL.md"
 
 
-def test_a_signature_is_over_the_whole_file_and_says_whose_it_is(store: SkillStore, tmp_path: Path) -> None:
+def test_a_signature_covers_the_whole_file_and_names_its_key(store: SkillStore, tmp_path: Path) -> None:
     public = SigningKey(tmp_path / "key").public
     now = store.read("add_one")
     assert store.signer(now) == public
@@ -63,7 +63,7 @@ def edit(old: bytes, new: bytes) -> Callable[[SkillStore], None]:
 
 
 def code_and_its_hash(store: SkillStore) -> None:
-    """What somebody does who knows how the hashes are kept."""
+    """Change the code and its hash, like an attacker who knows the format."""
     evil = skill("add_one", 2, b"evil\n", TESTS)
     was, now = store.read("add_one").code_sha256, evil.code_sha256
     (store.folder("add_one") / "scripts" / "add_one.py").write_bytes(b"evil\n")
@@ -81,7 +81,7 @@ def renamed_after_another(store: SkillStore) -> None:
 
 
 def the_version_of_before(store: SkillStore) -> None:
-    """Whole and truly signed, in the place of the one that came after it."""
+    """Replace a version by the complete, correctly signed earlier one."""
     older = store.folder("add_one") / "versions" / "1"
     for path in ("SKILL.md", "scripts/add_one.py", "tests/test_add_one.py"):
         shutil.copyfile(older / path, store.folder("add_one") / path)
@@ -122,7 +122,7 @@ def started(store: SkillStore) -> ReconcileReport:
 
 
 @pytest.mark.parametrize("tamper", TAMPERED)
-def test_what_was_changed_since_it_was_signed_is_set_aside_with_one_line(
+def test_a_skill_that_was_changed_after_signing_is_set_aside_with_a_one_line_reason(
     store: SkillStore, tamper: Callable[[SkillStore], None]
 ) -> None:
     assert started(store).aside == ()
@@ -135,7 +135,7 @@ def test_what_was_changed_since_it_was_signed_is_set_aside_with_one_line(
 
 
 @pytest.mark.parametrize("tamper", TAMPERED[:9])
-async def test_it_does_not_run_either_in_an_engine_that_was_open_before(
+async def test_a_changed_skill_does_not_run_in_an_engine_that_was_already_open(
     store: SkillStore, tmp_path: Path, tamper: Callable[[SkillStore], None]
 ) -> None:
     async with opened_library(tmp_path, trust=store.trust) as library:
@@ -143,14 +143,14 @@ async def test_it_does_not_run_either_in_an_engine_that_was_open_before(
         assert found is not None
         before = front(store).stat()
         tamper(store)
-        os.utime(front(store), ns=(before.st_atime_ns, before.st_mtime_ns))  # as who hides it does
-        box = NoSandbox()  # which fails the test when anything runs
+        os.utime(front(store), ns=(before.st_atime_ns, before.st_mtime_ns))  # hides the change
+        box = NoSandbox()  # fails the test if anything runs
         with pytest.raises(ToolFailure) as refused:
             await skill_tool(found, library).run(context(library, box, tmp_path / "w"), {"number": 1})
     assert refused.value.reason == "skill_damaged"
 
 
-async def test_records_that_say_more_than_was_signed_are_not_believed(store: SkillStore, tmp_path: Path) -> None:
+async def test_records_that_contradict_the_signed_file_are_not_used(store: SkillStore, tmp_path: Path) -> None:
     async with opened_library(tmp_path, trust=store.trust) as library:
         assert await library.find("add_one") is not None
     with sqlite3.connect(tmp_path / "records.db") as records:
@@ -184,7 +184,7 @@ def test_without_its_signature_a_skill_is_not_offered_until_a_person_signs_it(st
     assert started(store).foreign == ()
 
 
-def test_a_signature_of_somebody_else_counts_only_when_the_key_is_trusted(store: SkillStore, tmp_path: Path) -> None:
+def test_a_foreign_signature_counts_only_if_its_key_is_trusted(store: SkillStore, tmp_path: Path) -> None:
     public = SigningKey(tmp_path / "key").public
     stranger = SkillStore(store.root, Trust(key(tmp_path / "other")))
     with pytest.raises(NotSigned, match=f"signed by {public}, which is not trusted here"):
@@ -197,23 +197,23 @@ def test_a_signature_of_somebody_else_counts_only_when_the_key_is_trusted(store:
         reader.set_state("add_one", SkillState.DISABLED)
 
 
-def test_what_is_tampered_with_is_not_signed_over(store: SkillStore) -> None:
+def test_a_tampered_skill_is_not_signed_again(store: SkillStore) -> None:
     edit(b"What add_one does.", b"What add_one doez.")(store)
     with store.lock(), pytest.raises(SkillDamaged, match="changed after it was signed"):
         store.sign("add_one")
 
 
-def test_without_any_key_nothing_is_signed_and_nothing_is_asked(tmp_path: Path) -> None:
+def test_without_any_key_nothing_is_signed_or_checked(tmp_path: Path) -> None:
     plain = SkillStore(tmp_path / "s", Trust(SigningKey(tmp_path / "none")))
     publish(plain)
     assert b"signature" not in front(plain).read_bytes()
     assert plain.signer(plain.read("add_one")) == ""
-    key(tmp_path / "none")  # made by another process meanwhile
+    key(tmp_path / "none")  # as if another process had made it
     with pytest.raises(NotSigned):
         plain.read("add_one")
 
 
-def test_a_description_that_looks_like_a_signature_is_none(store: SkillStore) -> None:
+def test_a_description_that_looks_like_a_signature_is_not_one(store: SkillStore) -> None:
     for name, text in (
         ("fake_a", "x\n  knackbox-signature: ed25519:" + "0" * 64 + ":" + "0" * 128),
         ("fake_b", "a\n---\n"),
@@ -227,9 +227,7 @@ def test_a_description_that_looks_like_a_signature_is_none(store: SkillStore) ->
 
 @pytest.mark.spec("SKILL-11", "SKILL-9")
 @pytest.mark.parametrize("where", ["versions", "tombstone"])
-async def test_rollback_and_restore_refuse_what_was_changed_meanwhile(
-    store: SkillStore, tmp_path: Path, where: str
-) -> None:
+async def test_rollback_and_restore_refuse_changed_files(store: SkillStore, tmp_path: Path, where: str) -> None:
     async with opened_library(tmp_path, trust=store.trust) as library:
         if where == "versions":
             victim = store.folder("add_one") / "versions" / "1"
@@ -237,14 +235,14 @@ async def test_rollback_and_restore_refuse_what_was_changed_meanwhile(
             await library.delete("add_one")
             victim = store.deleted / "add-one-2"
         (victim / "scripts" / "add_one.py").write_bytes(b"evil\n")
-        with pytest.raises(SkillDamaged, match="is not what was admitted"):
+        with pytest.raises(SkillDamaged, match="was changed after it was admitted"):
             await (library.rollback("add_one") if where == "versions" else library.restore("add_one"))
         found = await library.find("add_one")
         assert (found.version if found else None) == (2 if where == "versions" else None)
         assert victim.is_dir()
 
 
-async def test_a_rollback_says_who_did_it_and_keeps_where_the_code_came_from(tmp_path: Path) -> None:
+async def test_a_rollback_records_who_did_it_and_keeps_the_origin_of_the_code(tmp_path: Path) -> None:
     store = SkillStore(tmp_path / "acquired_skills", Trust(key(tmp_path / "key")))
     for version in (1, 2):
         made = replace(skill("add_one", version, CODE, TESTS), provenance={"by": "create_skill", "call": f"c{version}"})

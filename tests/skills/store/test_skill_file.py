@@ -28,7 +28,7 @@ JSON = st.recursive(
     dependencies=st.lists(TEXT, max_size=3).map(tuple),
     destinations=st.lists(st.sampled_from(["a.example:443", "[::1]:80"]), max_size=2).map(tuple),
 )
-def test_what_is_written_is_read_back(  # noqa: PLR0917  (hypothesis gives them by name)
+def test_a_written_skill_is_read_back(  # noqa: PLR0917  (hypothesis gives them by name)
     description: str,
     examples: tuple[str, ...],
     parameters: dict[str, object],
@@ -83,7 +83,7 @@ GOOD = render(skill()).decode()
         (GOOD.replace("  knackbox-code-sha256: ", "  knackbox-code-sha256: x"), "knackbox-code-sha256"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_with_its_place_and_fault(text: str, says: str) -> None:
+def test_an_invalid_file_is_refused_with_the_line_and_the_fault(text: str, says: str) -> None:
     with pytest.raises(SkillDamaged) as refused:
         parse(text.encode(), "/home/x/SKILL.md")
     assert str(refused.value).startswith("/home/x/SKILL.md")
@@ -91,21 +91,21 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_place_and_fault(text: st
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_from_before_skills_could_declare_anything_declares_nothing() -> None:
+def test_a_file_of_a_release_without_declarations_declares_nothing() -> None:
     keys = ("knackbox-dependencies", "knackbox-destinations", "knackbox-environment")
     older = "".join(line for line in GOOD.splitlines(keepends=True) if not line.strip().startswith(keys))
     assert older != GOOD
     assert parse(older.encode(), "SKILL.md") == skill()
 
 
-def test_people_read_what_a_skill_needs() -> None:
+def test_the_text_for_people_lists_what_a_skill_needs() -> None:
     text = render(replace(skill(), dependencies=("six>=1",), destinations=("a.example:443",))).decode()
     assert "## Needs\n\n- the package `six>=1`\n- a connection to `a.example:443`\n" in text
     assert "## Needs" not in GOOD
 
 
 @pytest.mark.spec("SKILL-3")
-def test_a_schema_in_a_file_that_would_take_forever_to_validate_by_makes_it_damaged() -> None:
+def test_a_file_with_a_schema_that_would_take_forever_to_validate_is_damaged() -> None:
     defs = {f"a{level}": {"allOf": [{"$ref": f"#/$defs/a{level - 1}"}] * 8} for level in range(1, 13)}
     bomb = {"type": "object", "$defs": defs | {"a0": {}}, "allOf": [{"$ref": "#/$defs/a12"}]}
     with pytest.raises(SkillDamaged, match=r"SKILL.md: metadata knackbox-parameters: "):
@@ -113,7 +113,7 @@ def test_a_schema_in_a_file_that_would_take_forever_to_validate_by_makes_it_dama
 
 
 @pytest.mark.spec("SKILL-18")
-def test_an_output_schema_is_kept_and_one_that_cannot_be_used_makes_the_file_damaged() -> None:
+def test_an_output_schema_is_stored_and_an_unusable_one_makes_the_file_damaged() -> None:
     written = replace(skill(), returns={"type": "array", "items": {"type": ["integer", "null"]}})
     assert parse(render(written), "SKILL.md") == written
     for unusable in ({"$ref": "https://example.com"}, {"items": {"$ref": "#"}}, {"pattern": "(?=a)"}, {"type": "huh"}):
@@ -128,11 +128,11 @@ def test_a_file_nested_too_deep_to_read_is_refused_like_any_other(found: str) ->
             parse(text.encode(), "SKILL.md")
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_text_are_refused() -> None:
     with pytest.raises(SkillDamaged, match="not UTF-8"):
         parse(b"---\nname: \xff\n---\n", "SKILL.md")
 
 
-def test_somebody_elses_skill_is_told_apart_from_a_damaged_one() -> None:
+def test_a_foreign_skill_is_distinguished_from_a_damaged_one() -> None:
     with pytest.raises(NotAdmitted, match="not admitted here"):
         parse(b"---\nname: pdf-forms\ndescription: Fill forms.\nlicense: MIT\n---\nbody", "SKILL.md")

@@ -24,7 +24,7 @@ def tree(folder: Path) -> set[str]:
 
 
 @pytest.mark.spec("SKILL-10")
-def test_a_skill_is_a_folder_of_the_agreed_shape(tmp_path: Path) -> None:
+def test_a_skill_is_a_folder_with_the_documented_layout(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     made = publish(store)
     assert tree(tmp_path / "add-one") == {"SKILL.md", "scripts/add_one.py", "tests/test_add_one.py"}
@@ -35,7 +35,7 @@ def test_a_skill_is_a_folder_of_the_agreed_shape(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("SKILL-10")
-def test_every_earlier_version_stays_whole(tmp_path: Path) -> None:
+def test_every_earlier_version_stays_complete(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     made = [publish(store, code=f"code {i}\n".encode()) for i in range(4)]
     assert [one.version for one in store.history("add_one")] == [1, 2, 3, 4]
@@ -53,7 +53,7 @@ def test_a_version_made_from_an_outdated_view_is_not_written(tmp_path: Path) -> 
 
 
 @pytest.mark.spec("SKILL-11")
-def test_delete_keeps_a_tombstone_that_can_be_put_back(tmp_path: Path) -> None:
+def test_a_deleted_skill_is_kept_and_can_be_restored(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     publish(store)
     publish(store, code=b"second\n")
@@ -67,7 +67,7 @@ def test_delete_keeps_a_tombstone_that_can_be_put_back(tmp_path: Path) -> None:
     assert [one.version for one in store.history("add_one")] == [1, 2]
 
 
-def test_a_name_that_comes_back_goes_on_counting_versions(tmp_path: Path) -> None:
+def test_versions_are_counted_on_after_a_skill_was_deleted(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     for expected in (1, 2, 3):
         assert publish(store).version == expected
@@ -80,7 +80,7 @@ def test_a_name_that_comes_back_goes_on_counting_versions(tmp_path: Path) -> Non
         store.restore("add_one")
 
 
-def test_folders_that_nobody_here_named_are_no_versions(tmp_path: Path) -> None:
+def test_folders_with_other_names_are_not_versions(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     publish(store)
     for name in ("add-one-\u00b2", "add-one-\u0663", f"add-one-{10**30}"):
@@ -89,7 +89,7 @@ def test_folders_that_nobody_here_named_are_no_versions(tmp_path: Path) -> None:
     assert publish(store).version == 2
 
 
-def test_names_that_begin_alike_are_not_mixed_up(tmp_path: Path) -> None:
+def test_names_with_a_common_beginning_are_not_confused(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     publish(store, "add_one")
     publish(store, "add_one_2")
@@ -112,7 +112,7 @@ def test_the_state_is_in_the_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("victim", ["SKILL.md", "scripts/add_one.py", "tests/test_add_one.py"])
 @pytest.mark.parametrize("harm", ["edit", "remove"])
-def test_a_file_that_is_not_what_was_admitted_is_never_read_as_such(tmp_path: Path, victim: str, harm: str) -> None:
+def test_a_file_that_was_changed_after_admission_is_never_returned(tmp_path: Path, victim: str, harm: str) -> None:
     store = SkillStore(tmp_path)
     made = publish(store)
     path = tmp_path / "add-one" / victim
@@ -129,7 +129,7 @@ def test_a_file_that_is_not_what_was_admitted_is_never_read_as_such(tmp_path: Pa
     assert made.name == "add_one"
 
 
-def test_a_folder_under_another_name_is_not_that_skill(tmp_path: Path) -> None:
+def test_a_skill_in_a_folder_of_another_name_is_damaged(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     publish(store)
     shutil.copytree(tmp_path / "add-one", tmp_path / "add-two")
@@ -137,7 +137,7 @@ def test_a_folder_under_another_name_is_not_that_skill(tmp_path: Path) -> None:
         store.read("add_two")
 
 
-def test_set_aside_twice_loses_neither(tmp_path: Path) -> None:
+def test_setting_a_name_aside_twice_keeps_both_folders(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     for _ in range(2):
         publish(store)

@@ -1,4 +1,4 @@
-"""`create_skill` asks, takes predictions, and remembers those that the code did not fulfil."""
+"""`create_skill` asks questions, accepts predictions, and stores those that differ from the code."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -43,7 +43,7 @@ async def refused(library: Any, box: NamespaceSandbox, folder: Path, **more: Any
 
 
 @ON_THE_BOX
-async def test_the_questions_of_a_refusal_are_its_output_and_answers_end_it(
+async def test_a_refusal_returns_its_questions_and_answers_lead_to_admission(
     library: Any, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     failed = await refused(library, box, tmp_path)
@@ -61,7 +61,7 @@ async def test_the_questions_of_a_refusal_are_its_output_and_answers_end_it(
 
 
 @ON_THE_BOX
-async def test_what_is_no_prediction_is_refused_before_anything_runs(
+async def test_an_invalid_prediction_is_refused_before_anything_runs(
     library: Any, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     failed = await refused(library, box, tmp_path, expected=[{"result": 1}])
@@ -69,7 +69,7 @@ async def test_what_is_no_prediction_is_refused_before_anything_runs(
     assert failed.output is None
 
 
-def test_disputed_predictions_are_kept_by_name_in_order_and_bounded(tmp_path: Path) -> None:
+def test_disputed_predictions_are_stored_by_name_in_order_and_limited(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         kept = DisputedPredictions(records)
         many = [Prediction({"n": each}, {"result": None}) for each in range(MOST_KEPT + 5)]

@@ -1,4 +1,4 @@
-"""Skills that declare packages and destinations, from the proposal to the answer of a real server."""
+"""Skills that declare packages and destinations, from the proposal to a call that reaches a real server."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spec("BOX-10", "BOX-11")
 
 @dataclass(frozen=True)
 class Place:
-    """A home of the module, which keeps its environments, and two servers of which one is allowed."""
+    """A home for all tests of the module, and two servers, of which only one is allowed."""
 
     home: Path
     allowed: Server
@@ -52,7 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def fetching(place: Place, name: str, dependencies: str = '"requests>=2.32"') -> Proposal:
-    """A skill that gets a text over HTTP, with a test that really does."""
+    """Return a skill that gets a text over HTTP, with a test that makes a real request."""
     code = f'''# /// script
 # requires-python = ">=3.11"
 # dependencies = [{dependencies}]
@@ -109,7 +109,7 @@ async def test_a_skill_uses_the_package_and_reaches_the_server_it_declares_and_n
     assert not (tmp_path / "nowhere").exists()
 
 
-async def test_what_the_operator_takes_back_is_not_reached_any_more_and_the_call_says_why(place: Place) -> None:
+async def test_a_destination_that_the_operator_removes_is_refused_with_the_reason(place: Place) -> None:
     async with opened(place) as engine:
         assert (await create(engine, fetching(place, "fetch_again"))).success
     url = place.allowed.url("/greeting")
@@ -154,7 +154,7 @@ def day_after(day: date) -> tuple[date, bool]:
         assert (await engine.call("day_after", {"day": "2026-02-28"})).output == ["2026-03-01", True]
 
 
-async def test_packages_that_cannot_be_had_are_refused_in_the_words_of_the_installer(place: Place) -> None:
+async def test_packages_that_cannot_be_installed_are_refused_with_the_installers_message(place: Place) -> None:
     async with opened(place) as engine:
         refused = await create(engine, fetching(place, "fetch_never", '"six==99.0"'))
         assert refused.failure is not None
@@ -168,7 +168,7 @@ async def test_packages_that_cannot_be_had_are_refused_in_the_words_of_the_insta
             await skill_tool(gone, library).run(context(library, engine.sandbox, place.home), {"url": "x"})
 
 
-async def test_a_package_that_is_not_declared_is_missing_beside_one_that_is(place: Place) -> None:
+async def test_an_undeclared_package_is_missing_in_the_environment(place: Place) -> None:
     offered = fetching(place, "fetch_more")
     async with opened(place) as engine:
         refused = await create(engine, replace(offered, code=offered.code.replace("import requests", "import numpy")))
@@ -176,7 +176,7 @@ async def test_a_package_that_is_not_declared_is_missing_beside_one_that_is(plac
     assert "declare it in a PEP 723 block" in refused.error
 
 
-async def test_a_program_that_knows_no_proxy_reaches_the_declared_name_and_no_other_port(
+async def test_a_program_without_proxy_support_reaches_only_the_declared_name_and_port(
     place: Place, tmp_path: Path
 ) -> None:
     code = f'''# /// script
@@ -218,7 +218,9 @@ def ask(port: int) -> str:
 
 
 @pytest.mark.spec("FACE-1")
-def test_the_command_line_does_the_same_and_the_doctor_tells_what_it_took(place: Place, tmp_path: Path) -> None:
+def test_the_command_line_adds_and_calls_the_skill_and_the_doctor_shows_the_settings(
+    place: Place, tmp_path: Path
+) -> None:
     offered = fetching(place, "fetch_here")
     (tmp_path / "fetch_here.py").write_text(offered.code)
     (tmp_path / "tests.py").write_text(offered.tests)

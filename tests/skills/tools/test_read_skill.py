@@ -50,7 +50,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory, box: NamespaceSandbox
 
 
 async def offered(engine: Engine, query: str | None) -> str:
-    """What the turn is told about instructions; "" if nothing."""
+    """Return the description of the tool that offers instructions in a turn; "" if there is no such tool."""
     specs = await engine.get_active_tool_definitions(Turn(), query)
     return "".join(spec.description for spec in specs if spec.name == "read_skill")
 
@@ -60,7 +60,7 @@ async def test_a_turn_is_offered_the_instructions_that_fit_its_query_by_name_and
     fitting = await offered(engine, "fill in a PDF form")
     assert "- pdf-forms: Fill in PDF forms." in fitting
     assert "brand-letters" not in fitting
-    assert "lower case" not in fitting  # the text is read when it is needed
+    assert "lower case" not in fitting  # the text is read only when it is needed
     assert await offered(engine, "what is the weather in Rome") == ""
     everything = await offered(engine, None)
     assert "- brand-letters: " in everything
@@ -93,7 +93,7 @@ async def test_a_search_for_tools_finds_instructions_too(engine: Engine) -> None
     assert "# PDF forms" in read.text
 
 
-async def test_what_is_imported_deleted_or_edited_is_noticed_at_the_next_turn(engine: Engine) -> None:
+async def test_imported_deleted_and_edited_instructions_are_detected_at_the_next_turn(engine: Engine) -> None:
     instructions = engine.need(InstructionSearch).instructions
     instructions.delete("brand-letters")
     assert "brand-letters" not in await offered(engine, None)
@@ -108,7 +108,7 @@ async def test_what_is_imported_deleted_or_edited_is_noticed_at_the_next_turn(en
 
 
 @pytest.mark.spec("TOOL-1")
-async def test_programs_of_instructions_run_in_a_box_beside_their_own_files(engine: Engine) -> None:
+async def test_programs_of_instructions_run_in_a_box_with_their_files(engine: Engine) -> None:
     async def execute(filename: str, *args: str) -> Any:
         return await engine.call("execute", {"skill": "pdf-forms", "filename": filename, "args": list(args)})
 

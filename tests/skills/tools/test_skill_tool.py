@@ -67,7 +67,7 @@ async def test_a_skill_is_a_tool_like_any_other(library: SkillLibrary, box: Name
     assert await SkillSource(library).find("nobody") is None
 
 
-async def test_what_the_code_raises_is_told_and_counted(
+async def test_an_exception_of_the_code_is_reported_and_counted(
     library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     body = "if number < 0:\n        raise ValueError(f'{number} is below zero')\n    return number + 1"
@@ -96,7 +96,7 @@ async def test_a_runaway_skill_is_killed_at_its_own_time_limit(
     assert failed.value.end in ("timeout", "cpu")
 
 
-async def test_files_of_the_workspace_are_read_and_written_in_place(
+async def test_files_of_the_workspace_are_read_and_written_directly(
     library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     code = (
@@ -171,7 +171,7 @@ async def test_a_plain_signature_that_returns_a_set_is_converted_too(
 
 
 @pytest.mark.spec("SKILL-18")
-async def test_what_does_not_fit_the_return_annotation_is_a_failure_that_counts(
+async def test_a_result_that_does_not_fit_the_return_annotation_counts_as_a_failure(
     library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     code = (
@@ -214,13 +214,13 @@ async def test_code_that_was_changed_by_hand_is_not_run(library: SkillLibrary, t
     await library.create(proposal())
     listed = await tool_of(library)
     (tmp_path / "home" / "acquired_skills" / "add-one" / "scripts" / "add_one.py").write_text("import os")
-    with pytest.raises(ToolFailure, match="is not what was admitted") as failed:
+    with pytest.raises(ToolFailure, match="was changed after it was admitted") as failed:
         await listed.run(context(library, NoSandbox(), tmp_path / "workspace"), {"number": 1})
     assert failed.value.failure_class is FailureClass.FATAL
     assert await SkillSource(library).find("add_one") is None, "it is set aside when it is looked for next"
 
 
-async def test_a_box_that_could_not_run_is_not_held_against_the_skill(library: SkillLibrary, tmp_path: Path) -> None:
+async def test_a_box_that_could_not_run_does_not_count_against_the_skill(library: SkillLibrary, tmp_path: Path) -> None:
     class Broken(NoSandbox):
         async def run(self, job: Any, *, on_output: Any = None) -> Any:
             raise SandboxError("No box today.")
@@ -239,7 +239,7 @@ async def test_one_template_serves_skills_that_import_the_same_heavy_library() -
 
 
 @pytest.mark.spec("SKILL-14")
-async def test_what_a_skill_was_called_for_helps_to_find_it_when_it_succeeded(
+async def test_requests_for_which_a_skill_succeeded_help_to_find_it(
     library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     await library.create(proposal(body="return 1 / number", tests=TESTS_OF_DIVISION))
@@ -255,7 +255,7 @@ async def test_what_a_skill_was_called_for_helps_to_find_it_when_it_succeeded(
     assert before.similarity < 0.5
     assert after.similarity > 0.99
     (source,) = (await SkillSource(library).tools(Turn(query="the weather in Rome, please")),)
-    assert "Rome" not in str([tool.spec for tool in source])  # nobody is shown what was asked
+    assert "Rome" not in str([tool.spec for tool in source])  # requests are never shown
 
 
 @pytest.mark.spec("SKILL-14", "LIST-3")

@@ -1,4 +1,4 @@
-"""`create_skill` and `manage_skills`, called the way a model calls them: through the engine's pipeline."""
+"""`create_skill` and `manage_skills`, called through the engine's pipeline, as a model calls them."""
 
 import json
 from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ async def test_missing_type_hints_are_inferred_and_named_in_the_result(engine: E
 
 
 @pytest.mark.spec("SKILL-1", "SKILL-11", "SKILL-12", "CALL-3")
-async def test_teach_call_show_and_forget(engine: Engine) -> None:
+async def test_a_skill_can_be_created_called_shown_and_deleted(engine: Engine) -> None:
     made = await create(engine)
     assert made.success, made.text
     assert made.output["version"] == 1
@@ -74,7 +74,7 @@ async def test_teach_call_show_and_forget(engine: Engine) -> None:
 
 
 @pytest.mark.spec("SKILL-11")
-async def test_the_next_turn_is_named_only_where_there_are_turns(engine: Engine) -> None:
+async def test_the_next_turn_is_mentioned_only_if_there_are_turns(engine: Engine) -> None:
     made = await create(engine)
     assert made.success, made.text
     assert "it is on the list of tools now" in made.text
@@ -94,7 +94,7 @@ async def test_a_refusal_tells_the_model_everything_to_change(engine: Engine) ->
 
 
 @pytest.mark.spec("SKILL-11")
-async def test_every_action_works_and_what_is_missing_is_named(engine: Engine) -> None:
+async def test_every_action_works_and_missing_arguments_are_named(engine: Engine) -> None:
     await create(engine)
     await create(engine, description="Adds one to any whole number.")
     assert [one["version"] for one in (await manage(engine, "history", name="add_one")).output] == [1, 2]
@@ -110,7 +110,7 @@ async def test_every_action_works_and_what_is_missing_is_named(engine: Engine) -
 
 
 @pytest.mark.spec("LIST-3", "LIST-4", "LIST-5")
-async def test_the_turn_lists_what_its_query_brings_up(engine: Engine) -> None:
+async def test_a_turn_lists_the_skills_that_its_query_finds(engine: Engine) -> None:
     await create(engine)
     definitions = await engine.get_active_tool_definitions(Turn(), query="what number comes after seven?")
     text = json.dumps([str(one) for one in definitions])
