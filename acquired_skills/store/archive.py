@@ -105,7 +105,12 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
                 if len(data) > max(SMALL, MOST_RATIO * entry.compress_size):
                     raise Unreadable(f"{path}: {_shown(entry.filename)} unpacks to {len(data):,} bytes: a zip bomb.")
                 yield entry.filename, data
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
+    except zipfile.BadZipFile as error:
+        raise Unreadable(
+            f"{path} is not a zip file that can be read, and no folder ({' '.join(str(error).split())[:200]}). Propose "
+            "a program with its tests by `knackbox skills add`."
+        ) from None
+    except (zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
         raise Unreadable(f"{path} is not a zip file that can be read ({' '.join(str(error).split())[:200]}).") from None
 
 

@@ -1,8 +1,13 @@
 """The forms in which a Node skill may export its function, and what is read from its parameters."""
 
+from dataclasses import replace
+
 import pytest
 
+from acquired_skills.model.proposal import SkillRefused
+from acquired_skills.proof.programs.program_checks import check_program
 from acquired_skills.proof.programs.program_language import NodePrograms, constants_of
+from tests.skills.programs.parts import SLUG, node
 
 pytestmark = pytest.mark.spec("SKILL-22")
 COMMENT = "/**\n * Double.\n * @param {number} amount - A number.\n * @param {number} times - How often.\n */\n"
@@ -40,3 +45,10 @@ def test_a_constant_that_is_not_exported_is_no_skill() -> None:
 def test_texts_in_comments_are_not_among_the_constants_of_a_program() -> None:
     code = "/** `one` is 'two' */\n// \"three\" 3\nconst four = 'five'; // and\n# \"six\" 6\n"
     assert constants_of(code) == ["five"]
+
+
+def test_a_file_that_is_imported_but_not_passed_is_named() -> None:
+    offered = node("import en from './locale/en.mjs';\n\n" + SLUG)
+    with pytest.raises(SkillRefused, match=r"It imports `./locale/en.mjs`, which is not among its files"):
+        check_program(offered, frozenset())
+    check_program(replace(offered, files={"locale/en.mjs": "export default 1;\n"}), frozenset())
