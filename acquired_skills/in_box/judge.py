@@ -2,7 +2,8 @@
 
 None of the skill's code is in this box, so it cannot forge the results of the tests. The tables come in an order that
 only the engine knows, and the tables of the skill, of its mutants and of stubs differ only in their answers. So the
-code of the tests can only report how it reacts to the answers, which is the purpose of a test.
+code of the tests can only report how it reacts to the answers, which is the purpose of a test. What a run leaves behind
+is removed before the next run, so that no test can compare the answers of two tables.
 """
 
 import time
@@ -15,6 +16,7 @@ import pytest
 from acquired_skills.in_box.fake_skill import FakeSkill
 from acquired_skills.in_box.function_forms import Form
 from acquired_skills.in_box.runner import HERE, OWN, Runner, supervised
+from acquired_skills.in_box.traces import Traces
 
 MOST_UNKNOWN = 200
 FAILED = ("failed", "timeout", "exited")
@@ -73,8 +75,10 @@ class Judge(Runner):
         return True
 
     def runs(self, items: list[pytest.Item]) -> None:
+        traces = Traces(HERE, OWN)
         for number in range(len(self.given.tables)):
             self.run(str(number), items, self.given.test_s)
+            traces.remove()
 
     def select(self, kind: str) -> None:
         table = self.given.tables[int(kind)]

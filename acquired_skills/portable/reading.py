@@ -47,7 +47,10 @@ def read_candidate(files: Files, where: str, provenance: dict[str, str]) -> Impo
     """
     data = files.get(SKILL_FILE)
     if data is None:
-        raise Unreadable(f"{where} has no {SKILL_FILE}, so it is not a skill.")
+        raise Unreadable(
+            f"{where} has no {SKILL_FILE}, so it is not a skill. If it contains folders of skills, import each of "
+            "them. Propose a program with its tests by `knackbox skills add`."
+        )
     try:
         front, _ = read_front(data, f"{where}: {SKILL_FILE}")
     except SkillDamaged as error:

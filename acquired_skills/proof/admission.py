@@ -20,7 +20,7 @@ from acquired_skills.model.program import encoded
 from acquired_skills.model.proposal import ProposalProblem, SkillRefused
 from acquired_skills.model.script_block import ScriptBlock
 from acquired_skills.model.skill_schemas import usable_output_schema
-from acquired_skills.proof.admission_report import build_report, hint_notes
+from acquired_skills.proof.admission_report import build_report, evidence_notes, hint_notes
 from acquired_skills.proof.clock_calls import with_clock_hint
 from acquired_skills.proof.docstring_examples import with_docstring_examples
 from acquired_skills.proof.duplicates import Neighbour, find_duplicate
@@ -146,7 +146,7 @@ async def admit(
             compared=compared.neighbours,
             seconds=watch.laps,
             earlier=earlier_tests is not None,
-            notes=(*parsed.notes, *hint_notes(inferred)),
+            notes=(*parsed.notes, *hint_notes(inferred), *evidence_notes(evidence)),
             reference=parsed.proposal.reference,
         ),
     )
@@ -186,7 +186,7 @@ async def _gather_evidence(
     left = [number for number, noticed in found.mutants.items() if not noticed]
     survivors = Survivors()
     few = bool(found.mutants) and len(found.calls) < runner.effort.calls
-    if left or few or found.constant or expected or parsed.reference:
+    if left or few or found.constant or expected or parsed.reference or found.untried:
         survivors = await examine_survivors(variants, found, [calls.call(each.arguments) for each in expected], left)
     return weigh(
         found,

@@ -65,6 +65,7 @@ def build_report(
             "met": len(evidence.mutants),
             "equivalent": len(found.mutants) - len(evidence.mutants),
             "killed": sum(evidence.mutants.values()),
+            "untried": len(found.untried),
             "survived": [
                 {"line": each.line, "before": each.before, "after": each.after}
                 | ({"file": each.path} if each.path else {})
@@ -92,6 +93,20 @@ def hint_notes(inferred: Mapping[str, str]) -> Iterator[str]:
     if rest := [f"`{name}`" for name, hint in inferred.items() if hint == ANY]:
         has, its = ("has", "its schema accepts") if len(rest) == 1 else ("have", "their schemas accept")
         yield f"{', '.join(rest)} {has} no type hint, so {its} any value. Add type hints to have arguments checked."
+
+
+def evidence_notes(evidence: Evidence) -> Iterator[str]:
+    """Yield notes about what limits the evidence."""
+    if evidence.unknown:
+        yield (
+            "Time ran out before most mutants were tried, so it is not known how much the tests prove, and the skill "
+            "stays on probation. Faster calls, such as with smaller inputs, would show it."
+        )
+    if evidence.refused:
+        yield (
+            f"It raised an exception for each of the {evidence.refused} calls with results that no test and no "
+            "prediction states. If it is meant for other arguments than these, it may know only their results."
+        )
 
 
 def report_notes(kept: Mapping[str, Any]) -> list[str]:
@@ -156,6 +171,8 @@ def report_lines(kept: Mapping[str, Any]) -> Iterator[str]:
 def _of_mutants(mutants: Mapping[str, Any]) -> Iterator[str]:
     if _number(mutants.get("killed")):
         yield f"mutants killed: {mutants['killed']} of {mutants.get('met', mutants.get('made'))}"
+    if _number(untried := mutants.get("untried")) and untried:
+        yield f"mutants not tried, because time ran out: {untried}"
     for each in _list(mutants, "survived"):
         if isinstance(each, dict):
             where = f"line {each.get('line')}" + (f" of {each['file']}" if "file" in each else "")

@@ -1,7 +1,9 @@
 """Tables of answers for the tests of a proposal: the answers of the skill, of stubs and of mutants, and wrong ones."""
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from acquired_skills.in_box.call_data import call_key
 from acquired_skills.proof.answers import Data
@@ -14,9 +16,12 @@ STUBS: Mapping[str, Data] = {
     "none": {"value": None},
     "sentinel": {"sentinel": True},
 }
-OWN, WRONG, CONSTANT, MUTANT = "skill", "kind", "constant", "mutant"
+OWN, WRONG, CONSTANT, MUTANT, EXCHANGED, NEAR = "skill", "kind", "constant", "mutant", "exchanged", "near"
 CONSTANTS = 3  # how many of the skill's answers are each tried as a constant answer to all calls
+_MOST_PAIRED = 60  # calls of one group that are paired
+EXCHANGES = 8  # pairs of calls whose answers are exchanged
 _FAILED = ("failed", "timeout", "exited")
+_SEED = 1  # the same pairs every time, so that the same proposal gets the same verdict
 _UNDECIDED = ("unanswered", "reached")
 
 
@@ -25,7 +30,7 @@ class AnswerTable:
     """A table of answers, and the results of the tests that ran on it.
 
     Attributes:
-        kind: The kind of a stub, or WRONG, CONSTANT, OWN or MUTANT.
+        kind: The kind of a stub, or WRONG, CONSTANT, OWN, MUTANT, EXCHANGED or NEAR.
         changes, otherwise, first: As in `acquired_skills.in_box.judge`.
         mutants: Numbers of the mutants that give these answers.
         raises: Whether the mutant raised an exception or ended the process wherever the skill returned a value.
@@ -38,6 +43,10 @@ class AnswerTable:
     mutants: list[int] = field(default_factory=list)
     raises: bool = False
     results: Mapping[str, ResultOfTest] = field(default_factory=dict)
+
+    def is_decided(self, tests: Sequence[str]) -> bool:
+        """Return whether these tests ran on it and were answered, or one of them failed."""
+        return any(map(self.failed, tests)) or all(test in self.results and not self.undecided(test) for test in tests)
 
     def failed(self, test: str) -> bool:
         return test in self.results and self.results[test]["outcome"] in _FAILED
@@ -52,7 +61,7 @@ class AnswerTable:
 
 
 def tables_of(truth: Mapping[str, Data]) -> list[AnswerTable]:
-    """Return the tables with the skill's own answers, those of stubs, wrong answers and constant answers.
+    """Return the tables with the skill's own answers, those of stubs, and wrong, reversed and constant answers.
 
     Args:
         truth: The skill's answers, by the key of the call.
@@ -62,9 +71,31 @@ def tables_of(truth: Mapping[str, Data]) -> list[AnswerTable]:
     for way in range(WAYS):
         changes = {key: wrong_answer(answer, way) for key, answer in truth.items()}
         tables.append(AnswerTable(WRONG, changes, next(iter(changes.values()), STUBS["none"])))
+    near = {key: {"value": text[::-1]} for key, answer in truth.items() if isinstance(text := answer.get("value"), str)}
+    if any(truth[key] != answer for key, answer in near.items()):
+        tables.append(AnswerTable(NEAR, near))
     different = {call_key(answer): answer for answer in truth.values()}
     tables += [AnswerTable(CONSTANT, otherwise=answer) for answer in list(different.values())[:CONSTANTS]]
     return tables
+
+
+def tables_of_exchanges(truth: Mapping[str, Data], tests: Mapping[str, frozenset[str]]) -> list[AnswerTable]:
+    """Return tables in which two calls have exchanged their results, as only tests of exact results notice.
+
+    Args:
+        truth: The skill's answers, by the key of the call.
+        tests: The tests that make each call. Only calls of the same tests exchange results.
+    """
+    order = random.Random(_SEED)  # noqa: S311 -- a choice, not a secret
+    groups: dict[frozenset[str], list[str]] = {}
+    for key in sorted(truth):
+        if truth[key].keys() == {"value"} and tests.get(key):
+            groups.setdefault(tests[key], []).append(key)
+    pairs = []
+    for group in groups.values():
+        pairs += [pair for pair in combinations(group[:_MOST_PAIRED], 2) if truth[pair[0]] != truth[pair[1]]]
+    order.shuffle(pairs)
+    return [AnswerTable(EXCHANGED, {one: truth[other], other: truth[one]}) for one, other in pairs[:EXCHANGES]]
 
 
 def tables_of_mutants(keys: Sequence[str], mutated: MutantAnswers) -> list[AnswerTable]:

@@ -96,6 +96,20 @@ def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | No
         return None
 
 
+def with_integers(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments as an agent sends them: integers where a schema asks for these, as 4 instead of 4.0.
+
+    Args:
+        properties: The schemas of the parameters by name.
+    """
+    return {
+        name: int(value)
+        if isinstance(value, float) and value.is_integer() and properties.get(name, {}).get("type") == "integer"
+        else value
+        for name, value in arguments.items()
+    }
+
+
 def outcome_differs(outcome: Outcome, answer: Data) -> bool:
     """Return whether the outcome of an agent's call differs from an answer, when both are compared as JSON."""
     if "raised" in answer:

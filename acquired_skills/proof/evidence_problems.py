@@ -32,7 +32,9 @@ def evidence_problems(
     asked = [each for each in found.questions if not each.disputed]
     least = effort.enough if asked else effort.threshold
     share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
-    if found.met and found.killed / found.met >= effort.enough:
+    if found.unknown:
+        share = "Time ran out before most mutants were tried, so it is not known how much the tests prove."
+    elif found.met and found.killed / found.met >= effort.enough:
         share = f"The tests and agreed predictions state the results of fewer than {effort.calls} different calls."
     if found.constant:
         share += f" They would all pass if the function always returned {found.constant}."
@@ -45,7 +47,7 @@ def evidence_problems(
             f"Where the exact result is hard to state, use {_OTHERS} in place of `result`. Instead of answering, you "
             "can send a second, independent implementation in `reference`.",
         )
-    elif not found.questions:
+    elif not found.questions and not found.unknown:
         left = sorted(
             (mutants[number] for number, killed in found.mutants.items() if not killed),
             key=lambda each: (each.path, each.line),

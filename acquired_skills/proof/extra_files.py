@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from acquired_skills.model.names import EXTRA_PATH, MOST_EXTRA, module_used_as
 from acquired_skills.model.parsed import ParsedSource, too_deep
 from acquired_skills.model.proposal import Proposal, ProposalProblem
+from sandbox.contract import Language
 
 MAX_FILE_BYTES = 64 << 10
 MAX_ALL_BYTES = 256 << 10
@@ -27,7 +28,7 @@ def check_extra_files(proposal: Proposal) -> Iterator[ProposalProblem]:
             yield _problem(f"{path[:80]!a} has {size:,} bytes: keep it under {MAX_FILE_BYTES:,} bytes.")
         elif text.encode(errors="replace").decode() != text:
             yield _problem(f"{path[:80]!a} has characters that UTF-8 cannot represent: remove them.")
-        yield from _path(path, proposal.name)
+        yield from _path(path, proposal.name, hides=proposal.language is Language.PYTHON or path.endswith(SUFFIX))
     if whole > MAX_ALL_BYTES:
         yield _problem(f"The extra files have {whole:,} bytes together: keep them under {MAX_ALL_BYTES:,} bytes.")
     folded = [path.casefold() for path in files]
@@ -59,7 +60,8 @@ def module_names(files: Mapping[str, str]) -> frozenset[str]:
     return frozenset(path.partition("/")[0].removesuffix(SUFFIX) for path in files if path.endswith(SUFFIX))
 
 
-def _path(path: str, name: str) -> Iterator[ProposalProblem]:
+def _path(path: str, name: str, *, hides: bool) -> Iterator[ProposalProblem]:
+    """Yield the problems of a path. `hides` is whether it may hide a module of Python."""
     if not EXTRA_PATH.fullmatch(path) or path.endswith("."):
         yield _problem(
             f"{path[:80]!a} cannot be the path of a file: use up to four parts of ASCII letters, digits, `_`, `-` and "
@@ -69,7 +71,7 @@ def _path(path: str, name: str) -> Iterator[ProposalProblem]:
     top = path.partition("/")[0].removesuffix(SUFFIX)
     if top == name:
         yield _problem(f"{path!a} has the name of the skill's main file, which is sent as `code`: choose another name.")
-    elif used := module_used_as(top):
+    elif hides and (used := module_used_as(top)):
         yield _problem(f"{path!a}: `{top}` is {used}. Choose another name.")
     if path.endswith(SUFFIX):
         parts = path.removesuffix(SUFFIX).split("/")

@@ -7,6 +7,7 @@ table is which.
 """
 
 import asyncio
+import datetime as dt
 import random
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,12 +22,15 @@ from acquired_skills.model.parsed import ParsedSource
 from acquired_skills.model.proposal import ProposalProblem
 from acquired_skills.proof.answer_tables import (
     CONSTANT,
+    EXCHANGED,
     MUTANT,
+    NEAR,
     OWN,
     STUBS,
     WRONG,
     AnswerTable,
     tables_of,
+    tables_of_exchanges,
     tables_of_mutants,
 )
 from acquired_skills.proof.answers import (
@@ -37,7 +41,10 @@ from acquired_skills.proof.answers import (
     nondeterministic_calls,
     outcome_differs,
     replay_problems,
+    same_answer,
+    with_integers,
 )
+from acquired_skills.proof.clock_calls import reads_clock
 from acquired_skills.proof.declarations import declarations
 from acquired_skills.proof.facts import BoxFacts, ResultOfTest, RunResults, facts_of, is_call
 from acquired_skills.proof.impure_tests import impure_tests, test_function
@@ -46,6 +53,7 @@ from acquired_skills.proof.variants import Variants, gather_or_cancel
 from sandbox.contract import Call, Job, Limits
 
 AGENT_CALLS = 3  # number of calls that are repeated exactly as an agent makes them
+OTHER_TIMES = ("1999-12-31T23:59:58+00:00", "2099-07-04T12:00:00+00:00")  # for code that reads the clock
 ROUNDS = 4  # maximum number of rounds; each may reveal calls that were not recorded
 _OURS = frozenset(("pytest", "pydantic"))
 
@@ -58,18 +66,23 @@ class JudgedTests:
         tests: The tests that count, because they used only the skill's answers.
         impure: The tests that do not count.
         mutants: Whether each mutant was killed, by number. Mutants that could not be made or judged are missing.
+        untried: Numbers of the mutants for which there was no time.
         red: The kinds of table on which each test failed, by test.
         constant: An answer, as text, that would satisfy all tests if every call returned it; "" for none.
         constant_answer: The same answer as data.
         raising: Numbers of the mutants that raised an exception wherever the skill returned a value.
         calls: The calls that were replayed.
         alike: Numbers of the mutants that answer all calls as the skill does.
+        exchangeable: Pairs of calls, as text, whose results the tests do not tell apart.
+        exchanges: How many pairs were tried.
+        reversible: Whether the tests pass when all texts that the skill returns are reversed.
     """
 
     problems: tuple[ProposalProblem, ...] = ()
     tests: tuple[str, ...] = ()
     impure: tuple[str, ...] = ()
     mutants: Mapping[int, bool] = field(default_factory=dict)
+    untried: frozenset[int] = frozenset()
     red: Mapping[str, frozenset[str]] = field(default_factory=dict)
     green: Mapping[str, ResultOfTest] = field(default_factory=dict)
     raising: frozenset[int] = frozenset()
@@ -77,6 +90,9 @@ class JudgedTests:
     constant_answer: Data = field(default_factory=dict)
     calls: tuple[Data, ...] = ()
     alike: frozenset[int] = frozenset()
+    exchangeable: tuple[tuple[str, str], ...] = ()
+    exchanges: int = 0
+    reversible: bool = False
 
 
 async def judge_tests(variants: Variants, facts: BoxFacts, earlier: ParsedSource | None) -> JudgedTests:
@@ -103,12 +119,14 @@ class _Judging:
             self.impure["earlier"] = impure_tests(earlier)
         self.calls: dict[str, Data] = {}
         self.recorded: dict[str, Data] = {}
+        self.callers: dict[str, set[str]] = {}  # by the key of a call
 
     async def judge(self) -> JudgedTests:
         for each in self.facts.get("observations", {}).get("replay_calls", []):
             if not self._is_impure(each["test"]):
                 key = call_key(each["call"])
                 self.calls[key] = each["call"]
+                self.callers.setdefault(key, set()).add(each["test"])
                 if "answer" in each:
                     self.recorded[key] = each["answer"]
         try:
@@ -134,10 +152,13 @@ class _Judging:
         if not problems:
             steady = [pair for i, pair in enumerate(zip(calls, found.forth, strict=True)) if i not in varying]
             problems = [each async for each in self._as_called(steady)]
+            problems += [each async for each in self._at_other_times(steady)] if not problems else []
         if problems:
             return JudgedTests(tuple(problems), calls=tuple(calls))
         truth = dict(zip(keys, found.forth, strict=True))
         tables = tables_of(truth)
+        tables += tables_of_exchanges(truth, {key: frozenset(tests) for key, tests in self.callers.items()})
+        untried: frozenset[int] = frozenset()
         if varying:  # the tests must pass on each of the varying answers
             tables += [AnswerTable(OWN, dict(zip(keys, order, strict=True))) for order in (found.again, found.back)]
         if self.variants.mutants and self.runner.effort.mutants_s:
@@ -145,22 +166,28 @@ class _Judging:
             if isinstance(mutated, ProposalProblem):
                 return JudgedTests((mutated,), calls=tuple(calls))
             tables += tables_of_mutants(keys, mutated)
+            untried = mutated.untried
         unknown = await self._run(tables, truth)
         fresh = {call_key(call): call for call in unknown if is_call(call) and call_key(call) not in self.calls}
         if fresh and any(table.unanswered() for table in tables if table.kind == OWN):
             self.calls |= fresh
             return None
-        return self._found(tables)
+        return self._found(tables, untried)
 
     async def _as_called(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[ProposalProblem]:
         """Repeat a few calls exactly as an agent makes them, and yield a problem if an answer differs."""
         schema = self.facts["schema"]
         if not schema["plain"] or self.facts.get("observations", {}).get("typed"):
             return
-        parameters = list(schema["parameters"].get("properties", {}))
-        usable = [(call, plain, answer) for call, answer in steady
-                  if (plain := json_arguments(call, parameters)) is not None and "files" not in answer]  # fmt: skip
-        chosen = _chance.sample(usable, min(AGENT_CALLS, len(usable)))
+        properties = schema["parameters"].get("properties", {})
+        usable = [
+            (call, with_integers(plain, properties), plain, answer)
+            for call, answer in steady
+            if (plain := json_arguments(call, list(properties))) is not None and "files" not in answer
+        ]
+        _chance.shuffle(usable)
+        usable.sort(key=lambda each: repr(each[1]) == repr(each[2]))  # those that an agent makes differently first
+        chosen = [(call, plain, answer) for call, plain, _, answer in usable[:AGENT_CALLS]]
         outcomes = await gather_or_cancel(*(self.runner.call_as_agent(plain) for _, plain, _ in chosen))
         for (call, _, answer), outcome in zip(chosen, outcomes, strict=True):
             if outcome_differs(outcome, answer):
@@ -170,6 +197,28 @@ class _Judging:
                     "replay",
                     f"{format_call(self.name, call)} gives {gave} when called as a tool, and {format_answer(answer)} "
                     "otherwise. Make the result depend on the arguments alone, not on the caller, chance or the time.",
+                )
+                return
+
+    async def _at_other_times(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[ProposalProblem]:
+        """Repeat the calls whose time no test fixes at other times, and yield a problem if an answer differs.
+
+        The answers are compared with those at the present time, since it makes a difference that the clock is fixed.
+        """
+        if not any(map(reads_clock, (self.parsed.code, *self.parsed.modules.values()))):
+            return
+        free = [call for call, _ in steady if "clock" not in call]
+        moments = (dt.datetime.now(dt.UTC).isoformat(), *OTHER_TIMES)
+        moved = [{**call, "clock": moment} for moment in moments for call in free]
+        found = await self.runner.run_program(self.parsed.code.text, moved, self.runner.effort.answers_s)
+        answers = found["answers"] or []
+        for at, other in enumerate(answers):
+            answer = answers[at % len(free)]
+            if not same_answer(answer, other) and "ended" not in (*answer, *other):
+                yield ProposalProblem(
+                    "replay",
+                    f"{format_call(self.name, free[at % len(free)])} gives {format_answer(answer)} now and "
+                    f"{format_answer(other)} at {moved[at]['clock']}, and no test fixes the time of this call.",
                 )
                 return
 
@@ -220,7 +269,7 @@ class _Judging:
             table.results = runs[str(number)]["results"] if str(number) in runs else {}
         return found.get("unknown", [])
 
-    def _found(self, tables: list[AnswerTable]) -> JudgedTests:
+    def _found(self, tables: list[AnswerTable], untried: frozenset[int]) -> JudgedTests:
         tests = self.facts["tests"]
         whole, *more = (table for table in tables if table.kind == OWN)
         green = {test: whole.results[test] for test in tests if test in whole.results}
@@ -235,8 +284,11 @@ class _Judging:
             if table.kind != MUTANT:
                 continue
             failed = any(table.failed(test) for test in counted)
-            if failed or not any(table.undecided(test) for test in counted):
+            if table.changes and not failed and any(test not in table.results for test in counted):
+                untried |= frozenset(table.mutants)
+            elif failed or not any(table.undecided(test) for test in counted):
                 noticed |= dict.fromkeys(table.mutants, failed)
+        exchanged = [each for each in tables if each.kind == EXCHANGED and each.is_decided(counted)]
         for again in more:
             green |= {test: again.results[test] for test in counted if again.failed(test) and not whole.failed(test)}
         constants = [
@@ -250,6 +302,7 @@ class _Judging:
             tests=tuple(counted),
             impure=tuple(reached),
             mutants=noticed,
+            untried=untried,
             red=red,
             green=green,
             raising=frozenset(number for table in tables if table.raises for number in table.mutants),
@@ -257,6 +310,14 @@ class _Judging:
             constant_answer=constants[0].otherwise or {} if constants else {},
             calls=tuple(self.calls.values()),
             alike=frozenset(n for t in tables if t.kind == MUTANT and not t.changes for n in t.mutants),
+            exchangeable=tuple(
+                (format_call(self.name, self.calls[one]), format_call(self.name, self.calls[other]))
+                for one, other in (each.changes for each in exchanged if not any(map(each.failed, counted)))
+            ),
+            exchanges=len(exchanged),
+            reversible=any(
+                each.kind == NEAR and each.is_decided(counted) and not any(map(each.failed, counted)) for each in tables
+            ),
         )
 
     def _is_impure(self, test: str) -> bool:

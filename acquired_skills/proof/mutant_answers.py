@@ -19,15 +19,17 @@ NEUTRAL = 3  # variants in the control group of a skill that is one file
 class MutantAnswers:
     """The answers of all mutants.
 
-    Mutants that cannot be loaded, or for which there was no time, are missing.
+    Mutants that cannot be loaded are missing.
 
     Attributes:
         truth: The skill's answers, by call.
         changes: For each mutant, its answers that differ from the skill's, by call.
+        untried: Numbers of the mutants for which there was no time.
     """
 
     truth: Sequence[Data]
     changes: Mapping[int, Mapping[int, Data]]
+    untried: frozenset[int] = frozenset()
 
 
 async def ask_mutants(
@@ -76,7 +78,8 @@ async def ask_mutants(
             answers = compared.others[place]
             name, other = variants.runner.name, answers[at] if answers else None
             return _depends_on_its_text(name, calls[at], found.forth[at], other, variant)
-    return MutantAnswers(compared.truth, changes)
+    numbers = (every[place][1] for place in compared.untried)
+    return MutantAnswers(compared.truth, changes, frozenset(number for number in numbers if number is not None))
 
 
 def _neutral(variants: Variants) -> list[Mutant]:

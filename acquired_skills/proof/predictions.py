@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from acquired_skills.in_box.call_data import call_key
 from acquired_skills.model.prediction import UNSPECIFIED, Prediction
 from acquired_skills.proof.answers import Data, same_answer
 from acquired_skills.proof.json_calls import JsonCalls
 from acquired_skills.proof.prediction_checks import satisfies
 from acquired_skills.proof.surviving_mutants import Survivors
-from acquired_skills.proof.wrong_answers import WAYS, wrong_answer
+from acquired_skills.proof.wrong_answers import WAYS, near_misses, wrong_answer
 
 _DECISIVE = 0.5  # share of the wrong answers to a call that a prediction must reject, or else it is too weak
 
@@ -25,7 +26,8 @@ class ComparedPredictions:
         disputed: The code gives another result than the predicted one.
         changed: The author changed the prediction after a dispute, and now it agrees. That proves little, because after
             a dispute over a yes or a no only one answer is left.
-        weak: The code gives the predicted result, but most wrong answers would satisfy the prediction too.
+        weak: The code gives the predicted result, but most wrong answers, or most results of other calls, would satisfy
+            the prediction too.
         unspecified: The author states that any result is acceptable.
         unanswered: The code's result varies or takes too long.
         repeated: The code gives the predicted result, but a test or an earlier prediction states the same result.
@@ -58,7 +60,7 @@ def compare_predictions(
     for number, prediction in enumerate(predictions):
         kind = _kind(number, prediction, survivors, earlier)
         if kind in ("agreed", "weak"):
-            kills = _kills(number, prediction, survivors)
+            kills = _kills(number, prediction, survivors) if kind == "agreed" else []
             if keys[number] in stated:
                 kind = "repeated"
             elif kind == "agreed" and keys[number] not in askable and not kills:
@@ -94,5 +96,12 @@ def _kind(number: int, prediction: Prediction, survivors: Survivors, earlier: Se
     wrong: list[Data] = [{"value": None}, *(wrong_answer(answer, way) for way in range(WAYS))]
     wrong += [differing[number] for differing in survivors.differing.values() if number in differing]
     wrong = [each for each in wrong if not same_answer(each, answer)]
-    rejected = sum(not satisfies(each, prediction) for each in wrong)
-    return "agreed" if rejected > _DECISIVE * len(wrong) else "weak"
+    others = [each for each in survivors.truth.values() if not same_answer(each, answer)]
+    kinds = (wrong, others, near_misses(answer))
+    return "agreed" if all(_rejects_most(prediction, each) for each in kinds) else "weak"
+
+
+def _rejects_most(prediction: Prediction, answers: Sequence[Data]) -> bool:
+    """Return whether a prediction rejects most of these answers, or there are none."""
+    different = {call_key(each): each for each in answers}.values()
+    return not different or sum(not satisfies(each, prediction) for each in different) > _DECISIVE * len(different)

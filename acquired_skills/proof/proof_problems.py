@@ -9,6 +9,7 @@ from acquired_skills.proof.facts import ResultOfTest
 from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.rehearsal_problems import MAX_SHOWN, list_tests, short_name
 
+_LOOSE = 1 / 3  # share of the exchanged results that tests of exact results never overlook
 _UNREPORTED: ResultOfTest = {"outcome": "unreported", "text": "", "seconds": 0.0}
 
 
@@ -28,6 +29,16 @@ def proof_problems(name: str, found: JudgedTests) -> Iterator[ProposalProblem]:
         return
     yield from _green(found)
     yield from _red(name, own, found)
+    if found.reversible:
+        text = f"All tests would pass if every text that `{name}` returns were reversed: assert the exact texts."
+        yield ProposalProblem("red", text)
+    if len(found.exchangeable) > _LOOSE * found.exchanges:
+        one, other = found.exchangeable[0]
+        yield ProposalProblem(
+            "red",
+            f"All tests would pass if {one} and {other} exchanged their results, so they state something about many "
+            "results and not what each is: assert the exact result of each call.",
+        )
 
 
 def uncounted_tests(found: JudgedTests) -> Iterator[ProposalProblem]:

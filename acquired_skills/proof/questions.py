@@ -25,6 +25,8 @@ MOST_UNSPECIFIED = 5  # calls for which the author may state that any result is 
 AT_ONCE = 5  # largest number of questions in one refusal
 MOST_SHOWN = 600  # characters of the arguments of one question
 _LONG = 2  # largest size of a question, as a multiple of the longest arguments in the tests
+_LEAST_TRIED = 0.25  # share of the mutants that must be tried to know how much the tests prove
+_LEAST_REFUSED = 10  # fewest new calls that must all raise for a note about it
 _RAISING = 0.5  # weight of a call that raises, since its arguments may be outside the domain
 
 
@@ -44,6 +46,8 @@ class Evidence:
         enough: Whether the proposal is proved.
         constant: An answer that tests and agreed predictions would accept for all calls, as text; "" for none.
         reference: What the reference proves.
+        unknown: Whether time ran out before enough mutants were tried to know how much the tests prove.
+        refused: How many new calls there are, if the code raises for each of them; 0 if it does not.
     """
 
     mutants: Mapping[int, bool] = field(default_factory=dict)
@@ -57,6 +61,8 @@ class Evidence:
     enough: bool = True
     constant: str = ""
     reference: ComparedReference = field(default_factory=ComparedReference)
+    unknown: bool = False
+    refused: int = 0
 
 
 def weigh(
@@ -81,11 +87,15 @@ def weigh(
     compared = compare_predictions(predictions, survivors, earlier, calls)
     mutants = {n: noticed for n, noticed in found.mutants.items() if n not in survivors.equivalent}
     tested, met = _killed(mutants, found, made, constant=bool(found.constant))
+    tried = len(found.mutants)
+    unknown = bool(found.untried) and tried < _LEAST_TRIED * (tried + len(found.untried))
     needed = questions_needed(sum(mutants.values()) / len(mutants) if mutants else 1.0, effort.enough)
+    if unknown:
+        needed = MOST_QUESTIONS
     known = (*compared.agreed, *reference.agreed)
     varied = any(not same_answer(survivors.truth[n], found.constant_answer) for n in known)
     stated = len(compared.agreed) + reference.results
-    if tested < effort.enough * met:
+    if met and tested < effort.enough * met:
         needed = max(needed, 1)
         if not varied and stated >= needed:  # one constant answer satisfies the predictions, too
             needed = max(needed, questions_needed(tested / met, effort.enough))
@@ -96,7 +106,7 @@ def weigh(
     proved = {n: noticed or n in compared.killed or n in shown for n, noticed in mutants.items()}
     killed, met = _killed(proved, found, made, constant=bool(found.constant) and not varied)
     few = len(found.calls) + len(known) < effort.calls
-    enough = not met or (killed / met >= effort.enough and not few) or stated >= needed
+    enough = (not unknown and (not met or (killed / met >= effort.enough and not few))) or stated >= needed
     owed = len(reference.changed) - len(compared.agreed)  # only the author can answer these, not the reference
     enough = enough and owed <= 0 and not compared.disputed and not reference.problems
     disputed = tuple(predictions[n] for n in compared.disputed)
@@ -105,13 +115,34 @@ def weigh(
         most = min(AT_ONCE, max(needed - stated, owed, 1))
         left = [n for n, noticed in proved.items() if not noticed]
         more = _chosen(survivors, left, calls, [found.constant_answer] if found.constant else [], most)
-        if not more and not compared.unspecified:  # nothing can be asked
+        if not more and not compared.unspecified and not unknown:  # nothing can be asked
             enough = killed / met >= effort.threshold
     disputed += reference.disputed
     questions = (*(Question(each.arguments, disputed=True) for each in disputed), *more)
     agreed = tuple(predictions[n] for n in compared.agreed)
     constant = "" if varied else found.constant
-    return Evidence(proved, met, killed, needed, compared, questions, disputed, agreed, enough, constant, reference)
+    return Evidence(
+        proved,
+        met,
+        killed,
+        needed,
+        compared,
+        questions,
+        disputed,
+        agreed,
+        enough,
+        constant,
+        reference,
+        unknown=unknown,
+        refused=_all_refused(survivors, known),
+    )
+
+
+def _all_refused(survivors: Survivors, known: Sequence[int]) -> int:
+    """Return how many new calls there are, if the code raises for each of them, and in no agreed prediction returns."""
+    new = range(survivors.predicted, survivors.predicted + survivors.new)
+    given = [survivors.truth[at] for at in (*new, *known) if at in survivors.truth]
+    return len(given) if len(given) >= _LEAST_REFUSED and all("raised" in each for each in given) else 0
 
 
 def questions_needed(share: float, enough: float) -> int:

@@ -1,7 +1,7 @@
 """Checks a reference by reading it (GATE-5)."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from acquired_skills.model.parsed import ParsedSource
 from acquired_skills.model.proposal import ProposalProblem
@@ -9,19 +9,34 @@ from acquired_skills.model.script_block import ScriptBlock
 from acquired_skills.proof.copied_source import is_copy
 from acquired_skills.proof.snake_case import function_of
 
+_RUNS_TEXT = frozenset(("__import__", "compile", "eval", "exec", "execfile", "run_path", "run_module"))
+_HIDES_CODE = frozenset(("builtins", "code", "codeop", "ctypes", "dill", "importlib", "marshal", "pickle", "runpy"))
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def reference_problems(
-    name: str, code: ParsedSource, reference: ParsedSource, block: ScriptBlock
+    name: str,
+    code: ParsedSource,
+    reference: ParsedSource,
+    block: ScriptBlock,
+    modules: Collection[str] = (),
 ) -> Iterator[ProposalProblem]:
     """Yield the problems of a reference.
 
     Args:
         block: The script block of the code.
+        modules: The names of the skill's further modules.
     """
     if block.destinations:
         text = "A skill that connects to destinations cannot have a reference. Leave it out."
+        yield ProposalProblem("reference", text)
+        return
+    if shared := sorted(reference.imports & {*modules, name}):
+        text = f"It imports `{shared[0]}`, so both would have the same faults: write it without modules of the skill."
+        yield ProposalProblem("reference", text)
+        return
+    if hidden := _hidden(reference):
+        text = f"It uses `{hidden}`, so it cannot be compared with the code: write the implementation as it is."
         yield ProposalProblem("reference", text)
         return
     own, other = _function(name, code.tree), _function(name, reference.tree)
@@ -49,6 +64,17 @@ def reference_problems(
             "nothing. Write it from the description with another algorithm, such as a slow but obvious one, or leave "
             "it out.",
         )
+
+
+def _hidden(reference: ParsedSource) -> str:
+    """Return a name with which a reference can run code that it does not show, such as `exec`; "" for none."""
+    for node in reference.nodes:
+        match node:
+            case ast.Name(id=name) if name in _RUNS_TEXT or name == "__builtins__":
+                return name
+            case ast.Attribute(value=ast.Name(id="builtins"), attr=name) if name in _RUNS_TEXT:
+                return name
+    return next(iter(sorted(reference.imports & _HIDES_CODE)), "")
 
 
 def _function(name: str, tree: ast.Module) -> _Function | None:

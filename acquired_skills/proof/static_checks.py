@@ -1,6 +1,7 @@
 """Checks a proposal by reading it (SKILL-2). It is parsed, but never compiled or run outside a box."""
 
 import ast
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from acquired_skills.model.proposal import MAX_TIMEOUT_S, Part, Proposal, Propos
 from acquired_skills.model.script_block import BlockError, ScriptBlock, read_script_block
 from acquired_skills.proof.command_line import command_line_advice
 from acquired_skills.proof.extra_files import check_extra_files, module_names, parse_modules
+from acquired_skills.proof.named_parameters import with_named_parameters, without_marker
 from acquired_skills.proof.reference_checks import reference_problems
 from acquired_skills.proof.snake_case import function_of, in_snake_case, snake_case
 from sandbox.contract import Destination
@@ -47,6 +49,7 @@ def check(
     """
     given = proposal
     proposal, renamed = in_snake_case(given)
+    proposal, unmarked = with_named_parameters(proposal)
     problems = check_words(proposal, static_names)
     code = _parsed("code", proposal.code, MAX_CODE_BYTES, problems)
     if code is not None:
@@ -61,14 +64,14 @@ def check(
     problems += check_predictions(proposal)
     reference: ParsedSource | None = None
     if given.reference:
-        text = in_snake_case(replace(given, code=given.reference, tests=""))[0].code
+        text = without_marker(in_snake_case(replace(given, code=given.reference, tests=""))[0].code, proposal.name)
         proposal = replace(proposal, reference=text)
         reference = _parsed("reference", text, MAX_REFERENCE_BYTES, problems)
         if code is not None and block is not None and reference is not None:
-            problems += reference_problems(proposal.name, code, reference, block)
+            problems += reference_problems(proposal.name, code, reference, block, module_names(proposal.files))
     if problems or code is None or tests is None or block is None:
         raise SkillRefused(proposal.name, problems)
-    notes = (renamed,) if renamed else ()
+    notes = tuple(note for note in (renamed, unmarked) if note)
     return ParsedProposal(proposal, code, tests, block, notes, modules, reference)
 
 
@@ -223,17 +226,35 @@ def _function(function: _Function) -> Iterator[ProposalProblem]:
         yield ProposalProblem(
             "code", f"`{name}` has no docstring: say what it does and describe each parameter under `Args:`."
         )
-    if arguments.posonlyargs:
+    if arguments.vararg is not None or arguments.kwarg is not None:
+        stars = [f"`{star}{each.arg}`" for star, each in (("*", arguments.vararg), ("**", arguments.kwarg)) if each]
         yield ProposalProblem(
-            "code", f"`{name}` has positional-only parameters. Remove the `/`, because arguments are passed by name."
+            "code",
+            f"{' and '.join(stars)} of `{name}` cannot be passed, because a tool's arguments have names. Write "
+            f"`def {name}({_named(arguments)})`, and let the tests call it that way. The function as it is can stay "
+            f"under another name, such as `_{name}`, and be called by this one.",
         )
-    for star, extra, kind in (("*", arguments.vararg, "list"), ("**", arguments.kwarg, "dict")):
-        if extra is not None:
-            yield ProposalProblem(
-                "code",
-                f"`{star}{extra.arg}` of `{name}` cannot be passed, because a tool's arguments have names. Use one "
-                f"parameter `{extra.arg}: {kind}`, or name each parameter, and change the calls in the tests.",
-            )
+
+
+def _named(arguments: ast.arguments) -> str:
+    """Return the signature with a list in place of `*args` and a dict in place of `**kwargs`."""
+    args, defaults = [*arguments.posonlyargs, *arguments.args], list(arguments.defaults)
+    some = copy.deepcopy(args)
+    if arguments.vararg is not None:
+        some.append(ast.arg(arguments.vararg.arg, _container("list", arguments.vararg.annotation)))
+        defaults += [ast.Tuple([])] if defaults else []
+    extra, more = list(arguments.kwonlyargs), list(arguments.kw_defaults)
+    if arguments.kwarg is not None:
+        extra.append(ast.arg(arguments.kwarg.arg, _container("dict", arguments.kwarg.annotation)))
+        more.append(None)
+    return ast.unparse(ast.arguments([], some, None, extra, more, None, defaults))
+
+
+def _container(kind: str, hint: ast.expr | None) -> ast.expr:
+    """Return the hint of a list or dict of values with this hint."""
+    if hint is None:
+        return ast.Name(kind)
+    return ast.Subscript(ast.Name(kind), hint if kind == "list" else ast.Tuple([ast.Name("str"), hint]))
 
 
 def _tests(name: str, nodes: Sequence[ast.AST]) -> Iterator[ProposalProblem]:

@@ -6,7 +6,6 @@ program can find out which variant it is only from its own text, not from a cloc
 """
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,17 +31,19 @@ T = TypeVar("T")
 class VariantAnswers:
     """The answers of a skill and its variants.
 
-    A variant for which there was no time, or that cannot be written as a program, is missing.
+    A variant that cannot be written as a program is missing.
 
     Attributes:
         truth: The skill's answers, in the order of the calls.
         more: The skill's answers when it ran again among its variants.
         others: The answers of its variants, by number; None for a variant that cannot be loaded.
+        untried: Numbers of the variants for which there was no time.
     """
 
     truth: Sequence[Data]
     more: Sequence[Sequence[Data]] = ()
     others: Mapping[int, Sequence[Data] | None] = field(default_factory=dict)
+    untried: frozenset[int] = frozenset()
 
     def changes(self, number: int) -> dict[int, Data] | None:
         """Return a variant's answers that differ from the skill's, by the index of the call.
@@ -86,6 +87,7 @@ class Variants:
             SandboxError: No box can run.
         """
         collected: dict[int, IsolatedAnswers] = {}
+        untried: set[int] = set()
         itself: list[IsolatedAnswers] = []
         asking = _Asking(self, variants, calls, self.patience(usual_s), each_s)
         deadline = asyncio.get_running_loop().time() + budget_s
@@ -96,15 +98,18 @@ class Variants:
                 if number == _ITSELF:
                     itself.append(await asking.itself())
                     continue
-                with contextlib.suppress(TimeoutError):
+                try:
                     async with asyncio.timeout_at(deadline):
                         answered = await asking.variant(number)
                         if answered is not None:
                             collected[number] = answered
+                except TimeoutError:
+                    untried.add(number)
 
         await gather_or_cancel(*(some() for _ in range(AT_ONCE)))
         truth, *more = (each["answers"] or [dict(_ENDED)] * len(calls) for each in itself)
-        return VariantAnswers(truth, more, {number: each["answers"] for number, each in collected.items()})
+        others = {number: each["answers"] for number, each in collected.items()}
+        return VariantAnswers(truth, more, others, frozenset(untried))
 
     async def run_again(self, variant: Mutant | None, calls: Sequence[Data], usual_s: float) -> Sequence[Data] | None:
         """Make the calls of `compared` again, and return the answers of a variant, or of the skill if it is None."""

@@ -22,6 +22,24 @@ def wrong_answer(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
     return {"value": _other(answer.get("value"), way)}
 
 
+def near_misses(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return wrong answers that have much in common with the right one: its length, its items or its letters."""
+    match answer.get("value"):
+        case str(text):
+            found: list[Any] = [text[::-1], text.swapcase(), text[1:] + text[:1]]
+        case list(items):
+            found = _reordered(items)
+        case {"tuple": [*items]}:
+            found = [{"tuple": each} for each in _reordered(items)]
+        case _:
+            found = []
+    return [{"value": each} for each in found if each != answer.get("value")]
+
+
+def _reordered(items: list[Any]) -> list[Any]:
+    return [items[::-1], items[1:] + items[:1], [*items[:-1], _other(items[-1], 0)] if items else []]
+
+
 def _other(value: Any, way: int) -> Any:  # noqa: PLR0911 -- one return per kind
     match value:
         case None:

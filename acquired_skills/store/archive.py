@@ -112,7 +112,12 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
                         f"{len(data):,} bytes."
                     )
                 yield entry.filename, data
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
+    except zipfile.BadZipFile as error:
+        raise Unreadable(
+            f"{path} is neither a folder nor a readable zip file ({' '.join(str(error).split())[:200]}). To propose a "
+            "program with its tests, use `knackbox skills add`."
+        ) from None
+    except (zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
         raise Unreadable(f"{path} cannot be read as a zip file ({' '.join(str(error).split())[:200]}).") from None
 
 

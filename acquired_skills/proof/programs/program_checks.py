@@ -1,6 +1,7 @@
 """Checks the proposal of a Node or Bash skill by reading it (SKILL-22)."""
 
 import ast
+import posixpath
 import re
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from acquired_skills.proof.snake_case import snake_case
 from acquired_skills.proof.static_checks import MAX_CODE_BYTES, MAX_TEST_BYTES, check_predictions, check_words
 from sandbox.contract import Destination
 
+_OWN = re.compile(r"""(?m)^\s*(?:import\b[^'";=]*|export\b[^'";=]*\bfrom\s*)['"](\.\.?/[^'"]+)['"]""")
 _PACKAGE = re.compile(
     r"""^\s*(?:import\s[^'"]*|export\s[^'"]*from\s*|import\s*\(\s*)['"]([^'"./][^'"]*)['"]""", re.MULTILINE
 )
@@ -74,9 +76,14 @@ def _sized(part: Part, text: str, most: int, problems: list[ProposalProblem]) ->
 
 
 def _packages(proposal: Proposal) -> list[str]:
-    """Return a problem if a Node program imports a package, since packages are not installed in its box."""
+    """Return a problem if a Node program imports a file that it does not have, or a package, since packages are not
+    installed in its box.
+    """
     if proposal.language.value != "node":
         return []
+    missing = sorted({each for each in _OWN.findall(proposal.code) if posixpath.normpath(each) not in proposal.files})
+    if missing:
+        return [f"It imports `{missing[0]}`, which is not among its files: pass it in `files`, under this path."]
     found = sorted({each for each in _PACKAGE.findall(proposal.code) if not each.startswith("node:")})
     if not found:
         return []

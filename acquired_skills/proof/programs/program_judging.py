@@ -58,12 +58,13 @@ async def judge_cases(variants: Variants, cases: Sequence[ProgramCase], neutral:
         if problems:
             return JudgedTests(tuple(problems), calls=tuple(calls))
         changes: Mapping[int, Mapping[int, Data]] = {}
+        untried: frozenset[int] = frozenset()
         if variants.mutants:
             control = _control(neutral)
             mutated = await ask_mutants(variants, calls, found, varying, control)
             if isinstance(mutated, ProposalProblem):
                 return JudgedTests((mutated,), calls=tuple(calls))
-            changes = mutated.changes
+            changes, untried = mutated.changes, mutated.untried
     except (ValueError, RecursionError) as problem:
         text = f"The program could not be run: {problem}. Make it simpler and faster."
         return JudgedTests((ProposalProblem("replay", text),), calls=tuple(calls))
@@ -77,6 +78,7 @@ async def judge_cases(variants: Variants, cases: Sequence[ProgramCase], neutral:
     return JudgedTests(
         tests=tuple(case_name(number) for number in range(1, len(cases) + 1)),
         mutants={number: fails(changed) for number, changed in changes.items()},
+        untried=untried,
         red={
             case_name(number): frozenset(_fails_on(case, truth[n]))
             for number, (case, n) in enumerate(zip(cases, at, strict=True), 1)

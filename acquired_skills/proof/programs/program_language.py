@@ -11,6 +11,12 @@ _NO_ONE = -1
 _TEXT = {"type": "string"}
 _NAMED = r"(?m)^[ \t]*export\s+(?:default\s+)?(?:async\s+)?function\s+({})\s*\("
 _DEFAULT = r"(?m)^[ \t]*export\s+default\s+(?:async\s+)?function(?:\s+([A-Za-z_$][\w$]*))?\s*\("
+_DEFAULT_NAME = r"(?m)^[ \t]*export\s+default\s+([A-Za-z_$][\w$]*)\s*;?\s*$"
+_DEFINED = (  # a function that is exported elsewhere, or that is the value of a constant
+    r"(?m)^(?:export\s+)?(?:async\s+)?function\s+({0})\s*\(",
+    r"(?m)^(?:export\s+)?(?:const|let|var)\s+({0})\s*=\s*(?:async\s*)?(?:function\s*(?:[\w$]+\s*)?)?\(",
+)
+_COMMENTS = re.compile(r"/\*.*?\*/|^\s*(?://|#).*?$", re.DOTALL | re.MULTILINE)
 _PARAMETER = re.compile(r"(?:([A-Za-z_$][\w$]*)|\{[\s\S]*?\}|\[[\s\S]*?\])\s*(?:=(?!=)|\Z)")
 
 
@@ -36,6 +42,7 @@ class NodePrograms:
         first, *rest = name.split("_")
         names = [name, first + "".join(map(str.title, rest))]
         exported = re.search(_NAMED.format("|".join(names)), code) or re.search(_DEFAULT, code)
+        exported = exported or _exported_constant("|".join(names), code)
         if exported is None:
             wanted = f"`export function {name}(...)`" + (f" or `export function {names[1]}(...)`" if rest else "")
             common = (
@@ -58,6 +65,9 @@ class NodePrograms:
             )
         found = read_interface(stripped(code[start + 3 : end].splitlines(), "*"))
         given = _parameters(code, exported.end())
+        for each in _with_default(code, exported.end()):  # it is optional, whatever the comment says
+            if each in found.parameters["required"]:
+                found.parameters["required"].remove(each)
         if given is None or not _same_names(given, found.names):
             listed = ", ".join(found.names)
             text = f"The parameters of `{called}` differ from its comment. Name them in the same order: ({listed})."
@@ -107,6 +117,24 @@ def _parameters(code: str, start: int) -> list[str] | None:
     return None if any(each is None for each in names) else [each[1] or "" for each in names if each is not None]
 
 
+def _exported_constant(names: str, code: str) -> re.Match[str] | None:
+    """Return where a function begins that is exported as a constant of one of these names, or by its name as the
+    default.
+    """
+    by_name = re.search(_DEFINED[1].format(names), code)
+    if by_name is not None and by_name[0].startswith("export"):
+        return by_name
+    default = re.search(_DEFAULT_NAME, code)
+    found = [re.search(each.format(re.escape(default[1])), code) for each in _DEFINED] if default else []
+    return next((each for each in found if each is not None), None)
+
+
+def _with_default(code: str, start: int) -> list[str]:
+    """Return the names of the parameters that have a default in the code."""
+    found = [_PARAMETER.match(part.strip()) for part in _parts(code, start)]
+    return [each[1] for each in found if each is not None and each[1] and each[0].endswith("=")]
+
+
 def _same_names(given: Sequence[str], described: Sequence[str]) -> bool:
     """Return whether parameters have the names in the comment. A destructured one has no name, so it always does."""
     return len(given) == len(described) and all(one in ("", other) for one, other in zip(given, described, strict=True))
@@ -136,7 +164,8 @@ def _parts(code: str, start: int) -> Iterator[str]:
 
 
 def constants_of(code: str) -> Sequence[str | int | float]:
-    """Return the numbers and the quoted strings that a program seems to contain."""
+    """Return the numbers and the quoted strings that a program seems to contain outside of its comments."""
+    code = _COMMENTS.sub("", code)
     texts = [match[2] for match in re.finditer(r"(['\"`])([^'\"`\n]{1,50})\1", code)]
     numbers = [
         float(each) if "." in each else int(each)

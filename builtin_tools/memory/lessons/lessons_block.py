@@ -19,8 +19,8 @@ from engine.contract.turn import Turn
 from engine.retrieval.passage import FoundPassage, PassageFilter
 
 MOST_SHOWN = 3
-# The least fit of a lesson. A message does not ask for a lesson, so fits are low: in trials, lessons that apply reached .05
-# to .25 and others at most .02.
+# The least fit of a lesson. A message does not ask for lessons, so fits are low: in trials, those of lessons that apply
+# were between .05 and .25, and those of other lessons at most .02.
 FITS = 0.03
 MOST_CHARACTERS = 1_500
 _MOST_WAITING = 256  # runs that have begun and not ended

@@ -1,6 +1,8 @@
 """`Attempt`: a hostile proposal, and the code and tests that all attempts share."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from acquired_skills.model.prediction import Prediction
 from acquired_skills.model.proposal import Proposal
@@ -30,6 +32,20 @@ def test_others():
     assert is_prime(9) == False
 """
 
+# They kill every mutant of the right code, so that it is admitted without questions.
+STRONG_TESTS = """from is_prime import is_prime
+
+
+def test_primes():
+    for number in (2, 3, 5, 7, 11, 13, 97):
+        assert is_prime(number) is True
+
+
+def test_others():
+    for number in (-7, 0, 1, 4, 9, 15, 25, 49, 91, 100):
+        assert is_prime(number) is False
+"""
+
 PRIME_HEAD = '''def is_prime(number: int) -> bool:
     """Tell whether a number is prime.
 
@@ -50,8 +66,10 @@ class Attempt:
     Attributes:
         title: The name in the tests.
         attempts: A sentence about what it tries.
-        name, code, tests, expected: The proposal.
+        name, code, tests, expected, files, reference: The proposal.
         undecidable: Why no admission can recognise it; "" if admission can.
+        marked: What a note in the report says if the proposal is admitted, because honest code can do the same.
+        call, right: A call of an agent, and its right result, which the code does not give.
     """
 
     title: str
@@ -61,6 +79,11 @@ class Attempt:
     name: str = "is_prime"
     undecidable: str = ""
     expected: tuple[Prediction, ...] = ()
+    marked: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    reference: str = ""
+    call: Mapping[str, Any] = field(default_factory=lambda: {"number": 4})
+    right: Any = False
 
     def proposal(self, marker: str) -> Proposal:
         """Return the proposal. Its tests leave the marker file behind if they run outside a box.
@@ -73,6 +96,8 @@ class Attempt:
             self.code.replace("@MARKER@", marker),
             self.tests.replace("@MARKER@", marker) + LEAVE_MARKER.format(marker=marker),
             expected=self.expected,
+            files=self.files,
+            reference=self.reference,
         )
 
 

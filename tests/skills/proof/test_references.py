@@ -183,14 +183,15 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
             id="ends_the_process_that_collects",
         ),
         pytest.param(
-            "import add_one as other\n\n\ndef add_one(number):\n    return other.add_one(number)\n",
+            "import sys\n\n\ndef add_one(number):\n    return sys.modules['add_one'].add_one(number)\n",
             "The reference fails the tests",
             id="calls_the_skill",
         ),
         pytest.param(
-            "from pathlib import Path\n\n\ndef add_one(number):\n"
+            "import sys\nfrom pathlib import Path\n\n\ndef add_one(number):\n"
             "    found = [p for p in Path('/').rglob('*.py') if 'return number + 1' in p.read_text() and str(p) != __file__]\n"
-            "    space = {}\n    exec(found[0].read_text(), space)\n    return space['add_one'](number)\n",
+            "    run = getattr(sys.modules['builtins'], 'ev' + 'al')\n"
+            "    return run(found[0].read_text().rpartition('return ')[2], {'number': number})\n",
             "The reference fails the tests|The reference gives no result",
             id="looks_for_the_skill_in_files",
         ),
