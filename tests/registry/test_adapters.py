@@ -95,7 +95,7 @@ async def test_only_adapters_in_configured_modules_are_imported(tmp_path, packag
     async with engine(tmp_path / "home", "elsewhere") as one:  # the operator thought better of it
         assert [each.spec.name for each in (await one.list_tools()).tools] == []
         failed = await one.call("it", {})
-        assert "not below an allowed module" in failed.error
+        assert "not in an allowed module" in failed.error
         assert "operators_own.mine" not in sys.modules
         assert "adapter_prefixes" in (await one.registries.health())["it"]
 
