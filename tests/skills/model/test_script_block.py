@@ -60,7 +60,7 @@ def test_without_a_complete_block_nothing_is_declared(source: str) -> None:
         (["[tool.knackbox]", "destinations = ['example.com:0']"], "not host:port"),
         (["[tool.knackbox]", "destinations = ['*.example.com:443']"], "wildcard"),
         (["[tool.knackbox]", "destinations = ['127.1:443']"], "write the address as"),
-        (["[tool.knackbox]", f"destinations = {[f'a{i}:1' for i in range(33)]}"], "32 destinations"),
+        (["[tool.knackbox]", f"destinations = {[f'a{i}:1' for i in range(33)]}"], "33 destinations; the maximum is 32"),
         (["a." * 30_000 + "a = 1"], "use at most 4,096"),
         (["dependencies = []", "///\n\n# /// script", "dependencies = []"], "more than one"),
     ],

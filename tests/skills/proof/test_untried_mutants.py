@@ -71,7 +71,7 @@ async def test_where_no_mutant_could_be_tried_the_author_is_asked_and_the_report
         skill = await library.create(proposal(body=BODY, tests=SOUND), author=False)
     assert open_questions(skill.admission) > 0
     assert skill.admission["mutants"]["untried"] == skill.admission["mutants"]["made"]
-    assert any(line.startswith("mutants not tried, since time ran out: ") for line in report_lines(skill.admission))
+    assert any(line.startswith("mutants not tried, because time ran out: ") for line in report_lines(skill.admission))
     assert report_notes(skill.admission)[0].startswith("Time ran out before most mutants were tried")
 
 
