@@ -35,7 +35,7 @@ def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], 
 
 
 def asking_library(engine: Engine) -> AskingLibrary:
-    """Return a library that asks the person at the terminal the questions that admission has."""
+    """Return a library that asks the person at the terminal the questions of an admission."""
     return AskingLibrary(engine.need(SkillLibrary), engine.need(PersonForms), engine.services.clock)
 
 

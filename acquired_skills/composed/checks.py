@@ -128,7 +128,7 @@ class _Reading:
                 yield from self._resolves(mapped(step.map), scope, f"`map` of {at}")
                 given = schema_of(mapped(step.map), scope)
                 if (known := kinds(given)) is not None and "array" not in known:
-                    yield f"`map` of {at} is {' or '.join(sorted(known))}, but must be a list."
+                    yield f"`map` of {at} has the type {' or '.join(sorted(known))}, but must be a list."
                 items = given.get("items")
                 item: Schema = items if isinstance(items, Mapping) else UNKNOWN
                 yield from self.block(step.each, {**scope, step.item: item}, f"{at}.")

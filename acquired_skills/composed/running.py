@@ -113,7 +113,7 @@ class PipelineRun:
     async def _block(self, block: Block, visible: Mapping[str, Any], at: str) -> Any:
         self._blocks += 1
         if self._blocks > MOST_BLOCKS:
-            text = f"maps and branches run more than {MOST_BLOCKS:,} blocks in one run"
+            text = f"maps and branches run more than {MOST_BLOCKS:,} blocks in one run: use shorter lists"
             raise StepFailed(at.rstrip("."), text)
         scope = dict(visible)
         for step in block.steps:
@@ -173,7 +173,7 @@ class PipelineRun:
         if failed:
             raise failed[0]
         if larger_than(given, MOST_BYTES):
-            raise StepFailed(place, f"its output is larger than {MOST_BYTES >> 20} MiB")
+            raise StepFailed(place, f"its output is larger than {MOST_BYTES >> 20} MiB: let each item return less")
         return given
 
     def _items(self, step: MapStep, scope: Mapping[str, Any], place: str) -> list[Any]:

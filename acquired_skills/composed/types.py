@@ -102,7 +102,11 @@ def why_not_fit(mapped: Mapped, scope: Mapping[str, Schema], target: Schema, who
         taken |= {"integer"}
     if "number" in given:  # a number may be an integer
         given |= {"integer"}
-    return "" if given & taken else f"is {' or '.join(sorted(given))}, but {' or '.join(sorted(taken))} is expected"
+    return (
+        ""
+        if given & taken
+        else f"has the type {' or '.join(sorted(given))}, but {' or '.join(sorted(taken))} is expected"
+    )
 
 
 def _invalid(value: Any, target: Schema, whole: Schema) -> str:

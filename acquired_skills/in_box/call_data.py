@@ -94,7 +94,7 @@ class CallEffects:
             self.after = [*_pack_arguments(self._packer, arguments, named).values()]
 
     def value_as_answer(self, value: Any) -> dict[str, Any]:
-        """Return the answer for a returned value."""
+        """Return a returned value as an answer."""
         try:
             answer: dict[str, Any] = {"value": self._packer.pack(value)}
             return answer if len(json.dumps(answer)) <= MOST_CHARS else {"lost": "its answer is too large"}

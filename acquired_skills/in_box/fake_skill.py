@@ -45,7 +45,7 @@ class FakeSkill:
     """
 
     def __init__(self, name: str, declared: str, folder: Path, clock: FixedClock, form: Form = "function") -> None:
-        """Create the object.
+        """Create the fake module of a skill and import it under the name of the skill.
 
         Args:
             declared: The source of the skill's declarations (`acquired_skills.proof.declarations`).
@@ -99,7 +99,7 @@ class FakeSkill:
     def stand_in(self, attribute: str) -> Any:
         """Return a placeholder for an attribute while the tests are collected.
 
-        While a test runs, the test has used something that only the real skill has.
+        If a test is running, this call means that the test uses something that only the real skill has.
 
         Raises:
             UnsupportedAccess: A test is running.

@@ -130,7 +130,7 @@ class BashCaller(ProgramCaller):
     """Runs a Bash script, each call in a new process."""
 
     def __init__(self, path: Path, parameters: Sequence[str], *, text: bool) -> None:
-        """Create the object.
+        """Create a caller of a script.
 
         Args:
             text: Whether the standard output is the result as text. If not, it is parsed as JSON.

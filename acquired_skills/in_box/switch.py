@@ -25,7 +25,7 @@ class StubSwitch:
     def __init__(
         self, module: types.ModuleType, name: str, function: Callable[..., Any], folder: Path, clock: FixedClock
     ) -> None:
-        """Create the object.
+        """Create a switch for the function `name` of a module.
 
         Args:
             folder, clock: The folder and the clock of the `Recorder`.

@@ -29,7 +29,7 @@ class TrackRecord:
         clock: Clock,
         requests: LearnedRequests | None = None,
     ) -> None:
-        """Create the object.
+        """Combine the parts of a track record.
 
         Args:
             requests: Records the requests of successful calls; None if they are not recorded.

@@ -39,7 +39,7 @@ def too_deep(tree: ast.Module) -> str:
         if not level:
             return ""
     line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), None)
-    where = f"Line {line} is nested" if line else "It is nested"
+    where = f"Line {line} is nested" if line else "The source is nested"
     return (
         f"{where} more than {_MAX_NESTING} levels deep, as in a long chain of `+` or `elif`. Split it up, or use a "
         "loop or a table."

@@ -112,7 +112,7 @@ class SkillDraft:
         checks = " ".join(f"{check} {operand!r}" for check, operand in found.checks.items())
         return ProposalProblem(
             "expected",
-            f"You expect {checks} from `{call}`; the code gives something else. Which of the two is right? Correct the "
+            f"You expect {checks} from `{call}`; the code gives another result. Which of the two is right? Correct the "
             "code or the prediction.",
         )
 

@@ -39,7 +39,7 @@ from acquired_skills.proof.surviving_mutants import Survivors, examine_survivors
 from acquired_skills.proof.variants import Variants
 from sandbox.contract import Call, Job, Limits, Sandbox, UnresolvedRequirements
 
-_MUTANTS_SEED = 1  # the same mutants every time, so that an author who comes back is asked the same questions
+_MUTANTS_SEED = 1  # constant, so that an author who proposes again is asked the same questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ async def admit(
         author: Whether there is an author who can answer questions. If not, the report says how many stay open.
 
     Raises:
-        SkillRefused: The proposal was not admitted; the exception lists everything to change.
+        SkillRefused: The proposal was not admitted. The exception lists everything to change.
         SandboxError: No box can run.
     """
     effort = effort or Effort()

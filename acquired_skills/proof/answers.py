@@ -131,14 +131,14 @@ def to_plain_json(value: Any, *, exact: bool = False) -> Any:
 
 
 def format_call(name: str, call: Data) -> str:
-    """Format a call as source code, shortened."""
+    """Format a call as source code for a message. Long calls are shortened."""
     parts = [_text(each) for each in call["arguments"]] + [f"{key}={_text(v)}" for key, v in call["named"].items()]
     text = _short(f"{name}({', '.join(parts)})")
     return f"`{text}`" + (f" at {_short(str(call['clock']))}" if "clock" in call else "")
 
 
 def format_answer(answer: Data) -> str:
-    """Format an answer, shortened."""
+    """Format an answer for a message. Long answers are shortened."""
     if "raised" in answer:
         return f"{_raised(answer)}"
     if "value" in answer:

@@ -67,7 +67,7 @@ def _of_predictions(name: str, found: Evidence, predictions: Sequence[Prediction
         yield ProposalProblem(
             "expected",
             f"You expect {_checks(predictions[number].checks)} from {_call(name, predictions[number].arguments)}; the "
-            "code gives something else. Which of the two is right? Correct the code or the prediction.",
+            "code gives another result. Which of the two is right? Correct the code or the prediction.",
         )
     if found.enough:
         return

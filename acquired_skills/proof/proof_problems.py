@@ -50,8 +50,8 @@ def _uncounted(found: JudgedTests) -> str:
     reasons = {test: found.green.get(test, _UNREPORTED) for test in tests}
     used = dict.fromkeys(one["text"] for one in reasons.values() if one["outcome"] == "reached" and one["text"])
     does = "does" if len(tests) == 1 else "do"
-    why = ", ".join(list(used)[:MAX_SHOWN]) or "what they patch or capture"
-    return f"{list_tests(tests)} {does} not count, because only a run with the code itself can give {why}."
+    why = ", ".join(list(used)[:MAX_SHOWN]) or "things that they patch or capture"
+    return f"{list_tests(tests)} {does} not count, because they use {why}, which only the code itself can provide."
 
 
 def _green(found: JudgedTests) -> Iterator[ProposalProblem]:
@@ -72,8 +72,8 @@ def _red(name: str, own: Sequence[str], found: JudgedTests) -> Iterator[Proposal
     if empty:
         yield ProposalProblem(
             "red",
-            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: passed whatever `{name}` gave. Assert "
-            "exact results inside the test, or remove it.",
+            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: passed on every result of `{name}`. "
+            "Assert exact results inside the test, or remove it.",
         )
     only_kind = [test for test in own if test not in empty and WRONG not in found.red.get(test, frozenset())]
     if only_kind:

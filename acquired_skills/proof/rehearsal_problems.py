@@ -74,7 +74,8 @@ def _to_import(error: str) -> str:
 def _ended_how(outcome: Outcome) -> str:
     if outcome.end is End.ERROR or outcome.ok:
         shown = outcome.error.message[:1000] if outcome.error else outcome.stderr.decode(errors="replace")[-1000:]
-        return f"The run of the tests crashed (exit code {outcome.exit_code}): {shown or 'no message'}."
+        crash = f"The run of the tests crashed (exit code {outcome.exit_code}): {shown or 'no message'}."
+        return f"{crash} Correct the code or the tests."
     return (
         f"The run of the tests was ended by the box's {outcome.end} limit after {outcome.usage.wall_s:.1f} s. "
         "Change the code and the tests so that they need less."

@@ -98,7 +98,7 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
                 raise Unreadable(f"{path} has {len(entries):,} entries, but a skill has at most {MOST_FILES} files.")
             names = [entry.filename for entry in entries]
             if len(set(names)) < len(names):
-                raise Unreadable(f"{path} contains two entries with the same name.")
+                raise Unreadable(f"{path} contains two entries with the same name. Remove one.")
             for entry in entries:
                 left.name(entry.orig_filename.rstrip("/"))
                 _check_entry(entry, str(path))

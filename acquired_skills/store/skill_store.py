@@ -41,7 +41,7 @@ class SkillStore:
     """The folders of skills below one root folder."""
 
     def __init__(self, root: Path, trust: Trust | None = None) -> None:
-        """Create the object.
+        """Create a store of the skills below a root folder.
 
         Args:
             trust: The trusted keys and the signing key; by default there are none, and nothing is signed.

@@ -35,7 +35,7 @@ class Trust:
 
     @property
     def signs(self) -> bool:
-        """Whether there is a key to sign with. It is read again, because another process may have made one."""
+        """Whether there is a key to sign with. The file is checked each time, since other processes may make it."""
         return self.key is not None and self.key.exists
 
     @property

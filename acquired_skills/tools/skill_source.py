@@ -50,7 +50,7 @@ class SkillSource:
             if self._library.gap:
                 return NoTools.because("acquired skills", self._library.gap, tools)
             if not tools and (there := await self._library.count(listed=True)):
-                why = f"nothing fits: none of the {there} is likely to be of use for this query ([skills] fits)"
+                why = f"nothing fits: none of the {there} is likely to be useful for this query (`fits` in `[skills]`)"
                 return NoTools.because("acquired skills", why)
             return tools
         listed, texts = await self._library.listed(), await self._texts()

@@ -97,7 +97,7 @@ def test_a_draft_can_be_printed_completed_and_proposed_from_a_file(tmp_path: Pat
     file.write_text(json.dumps({**answered(draft), "calls": [{"arguments": {"number": 5}, "result": 7919}]}))
     refused = prove("prove", "size-tools", "--from", str(file))
     assert refused.code == 1
-    assert "You expect result 7919 from `next_size(number=5)`; the code gives something else" in refused.err
+    assert "You expect result 7919 from `next_size(number=5)`; the code gives another result" in refused.err
     assert "== 6" not in refused.err + refused.out
     assert "assert 6" not in refused.err + refused.out
     file.write_text(json.dumps(answered(draft)))

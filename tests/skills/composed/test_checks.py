@@ -47,14 +47,14 @@ TYPED = {"type": "object", "properties": {"url": {"type": "integer"}}, "required
         (steps({**FETCH, "inputs": {}}), "needs `url`"),
         (steps({**FETCH, "inputs": {"url": "u", "ulr": "u"}}), "no parameter `ulr` .nearest: url."),
         (steps({**FETCH, "inputs": {"url": 5}}), "`url` of fetch is 5 is not of type"),
-        (steps({**FETCH, "inputs": {"url": [{"from": "/arguments/u"}]}}), "gives array, where string is taken"),
-        (steps(FETCH, parameters=TYPED), "gives integer, where string is taken"),
+        (steps({**FETCH, "inputs": {"url": [{"from": "/arguments/u"}]}}), "has the type array, but string is expected"),
+        (steps(FETCH, parameters=TYPED), "has the type integer, but string is expected"),
         (
             steps(FETCH, parameters={"type": "object", "properties": {}}),
             "but the schema of `arguments` has no such value",
         ),
         (steps(FETCH, parameters={**TYPED, "properties": {"url": {}, "b": {}}}), "The arguments b are not used"),
-        (steps({"name": "m", "map": {"text": ["a"]}, "each": steps(FETCH)}), "is string, but must be a list"),
+        (steps({"name": "m", "map": {"text": ["a"]}, "each": steps(FETCH)}), "has the type string, but must be a list"),
         (steps({**FETCH, "inputs": {"url": {"from": "/arguments/resume"}}}), "choose another name for yours"),
     ],
 )
@@ -67,7 +67,7 @@ def test_a_valid_pipeline_has_no_problems_and_its_parameters_are_derived_from_it
     checked = check_pipeline(read_pipeline(json.dumps(TELL)), SPECS, Turn())
     assert checked.problems == []
     assert checked.parameters["required"] == ["to", "url"]
-    assert checked.parameters["properties"]["url"] == {"type": "string", "description": "where it is."}
+    assert checked.parameters["properties"]["url"] == {"type": "string", "description": "The address of the page."}
 
 
 def test_a_user_cannot_compose_a_tool_that_the_user_may_not_call() -> None:

@@ -169,7 +169,7 @@ async def test_skills_really_run_in_cases_and_versions_can_be_rolled_back(tmp_pa
         library = engine.need(SkillLibrary)
         await library.create(code_proposal(tests=ADD_ONE_TESTS))
         wrong = await compose(engine, twice, [{"arguments": {"number": 1}, "expect": 4}], name="add_two")
-        assert "it gives '3', where '4' is expected" in wrong.error
+        assert "it returns '3', but '4' is expected" in wrong.error
         await taught(engine, twice, [{"arguments": {"number": 1}, "expect": 3}], name="add_two")
         assert (await engine.call("add_two", {"number": 40})).output == 42
         by_ten = {"arguments": {"number": 1}, "steps": {"two": 30}, "asked": {"two": {"number": 2}}, "expect": 30}

@@ -173,7 +173,7 @@ def test_a_dispute_does_not_show_the_result_of_the_code() -> None:
     failed = ProposalProblem("green", "test_call_1 fails:\nassert 'b' == 'a-b'\nCorrect the code or the test.")
     other = ProposalProblem("green", "test_docstring_example_1 fails:\n…")
     hidden = wrong.without_results(SkillRefused("slugify", [failed, other])).problems
-    assert "You expect result 'a-b' from `slugify(text='A b')`; the code gives something else." in hidden[0].text
+    assert "You expect result 'a-b' from `slugify(text='A b')`; the code gives another result." in hidden[0].text
     assert "'b' ==" not in hidden[0].text
     assert hidden[1] == other
 
@@ -182,7 +182,7 @@ def test_a_dispute_does_not_show_the_result_of_the_code() -> None:
     ("found", "says"),
     [
         ([], "It must be an object"),
-        ({**draft("slugify").value(), "calls": "x"}, "is a list of calls"),
+        ({**draft("slugify").value(), "calls": "x"}, "must be a list of calls"),
         ({**draft("slugify").value(), "calls": [{"arguments": {}, "better": 1}]}, "is not a check"),
     ],
 )

@@ -69,7 +69,7 @@ async def test_wrong_code_with_weak_tests_is_refused_by_a_truthful_author(box: N
     assert isinstance(found, SkillRefused)
     (disputed,) = found.disputed
     assert disputed.arguments == {"number": 100}
-    assert "You expect `101` from `add_one(number=100)`; the code gives something else." in str(found)
+    assert "You expect `101` from `add_one(number=100)`; the code gives another result." in str(found)
 
 
 async def test_the_same_proposal_gets_the_same_questions_which_do_not_reveal_results(
