@@ -46,8 +46,8 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 def to_bytes(vectors: Vectors) -> Bytes:
     """Return the directions of vectors in one byte for each dimension."""
-    largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0.0), np.finfo(np.float32).tiny)
-    found: Bytes = np.rint(vectors * (_LARGEST / largest)).astype(np.int8)
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
+    found: Bytes = np.rint(vectors / np.where(largest > 0, largest, 1) * _LARGEST).astype(np.int8)
     return found
 
 

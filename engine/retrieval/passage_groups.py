@@ -28,6 +28,10 @@ class GroupScores:
         groups = np.count_nonzero(self._sizes) - (alone >= 0)
         self._mean = max(float(in_groups) / max(int(groups), 1), 1.0)
 
+    def named(self, group: int) -> bool:
+        """Return whether this is the number of a group, and not that of passages without one."""
+        return group != self._alone
+
     def of(self, postings: TermPostings, slots: Ints, columns: Columns) -> Floats:
         """Return the score of the group of each of these slots, which must be distinct."""
         groups, own = np.unique(columns["group"][slots], return_inverse=True)

@@ -122,12 +122,12 @@ class PassageIndex:
             self._catch_up(connection)
             arrays, count = self._arrays, max(CANDIDATES, PER_RESULT * k)
             columns, allowed = arrays.columns, arrays.allowed(connection, where)
+            if not allowed.any():
+                return []
             request, postings = self._request(connection, query, None if where == EVERYTHING else allowed)
             words = postings.scores(len(arrays))
             meaning = Meaning(arrays, self._embedder.embed([query])[0], allowed)
             slots = np.union1d(by_words(words, columns, allowed, count), meaning.candidates(count))
-            if not len(slots):
-                return []
             matched = self._match(connection, request, slots, allowed)
             figures = PassageFigures(
                 gathered(words, slots, columns),
@@ -194,7 +194,7 @@ class PassageIndex:
         """Return which slots are near a passage in its group."""
         columns = self._arrays.columns
         found = connection.execute("SELECT slot FROM passages WHERE id = ?", (id_,)).fetchone()
-        if found is None:
+        if found is None or not self._groups.named(int(columns["group"][found[0]])):
             return np.zeros(len(self._arrays), dtype=np.bool_)
         distance = np.abs(columns["position"].astype(np.int64) - int(columns["position"][found[0]]))
         mask: Mask = (columns["group"] == columns["group"][found[0]]) & (distance <= NEIGHBOURS)

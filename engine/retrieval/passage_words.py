@@ -78,7 +78,7 @@ class PassageWords:
     def _similarity(
         self, connection: sqlite3.Connection, request: Sequence[RequestWord], numbers: Ints
     ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return the similarity of each word of a request (row) to these words, and which of them are in the request."""
+        """Return the similarity of each word of a request (row) to these words, and which of these it contains."""
         self._read(connection, numbers)
         vectors = self._embedder.embed([each.word for each in request])
         similarity = word_similarity(vectors, unit(self._vectors[numbers]))
