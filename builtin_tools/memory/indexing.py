@@ -146,6 +146,10 @@ class MemoryIndexes:
         """Return the ids of the entries of one owner that are most similar to a text, each with its cosine."""
         return self._caught_up(owner).index.similar(text, limit, where)
 
+    def size(self, owner: str) -> int:
+        """Return how many entries of an owner are indexed."""
+        return len(self.of(owner).index)
+
     def of(self, owner: str) -> OwnerIndex:
         """Return the index of an owner, which may be behind the store."""
         with self._lock:

@@ -20,7 +20,7 @@ _SYSTEM = (
 )
 
 
-class PairVerdict(StrEnum):
+class ModelVerdict(StrEnum):
     """A model's answer about an older and a newer fact.
 
     Attributes:
@@ -34,7 +34,7 @@ class PairVerdict(StrEnum):
     UNSURE = "UNSURE"
 
 
-async def verdicts_of(model: LlmClient, newer: Entry, older: Sequence[Entry]) -> list[PairVerdict]:
+async def verdicts_of(model: LlmClient, newer: Entry, older: Sequence[Entry]) -> list[ModelVerdict]:
     """Return the verdict on each older fact; UNSURE for all if the model cannot be reached."""
     pairs = "\n".join(
         f"{at}. older: {_quoted(each.text)}\n   newer: {_quoted(newer.text)}" for at, each in enumerate(older, 1)
@@ -42,17 +42,17 @@ async def verdicts_of(model: LlmClient, newer: Entry, older: Sequence[Entry]) ->
     try:
         answer = await model.complete(pairs, system=_SYSTEM, max_tokens=_TOKENS)
     except ToolFailure:
-        return [PairVerdict.UNSURE] * len(older)
+        return [ModelVerdict.UNSURE] * len(older)
     return _read(answer, len(older))
 
 
-def _read(answer: str, count: int) -> list[PairVerdict]:
-    found = [PairVerdict.UNSURE] * count
+def _read(answer: str, count: int) -> list[ModelVerdict]:
+    found = [ModelVerdict.UNSURE] * count
     for line in answer.splitlines():
         number, _, word = line.partition(":")
         digits = number.strip().strip(".*")
-        if digits.isdigit() and 0 < int(digits) <= count and word.strip(" .*`").upper() in PairVerdict.__members__:
-            found[int(digits) - 1] = PairVerdict[word.strip(" .*`").upper()]
+        if digits.isdigit() and 0 < int(digits) <= count and word.strip(" .*`").upper() in ModelVerdict.__members__:
+            found[int(digits) - 1] = ModelVerdict[word.strip(" .*`").upper()]
     return found
 
 

@@ -15,15 +15,19 @@ from builtin_tools.memory.entries import Entry, EntryKind, OpenPair
 from builtin_tools.memory.indexing import MemoryIndexes
 from builtin_tools.memory.reading import TIMES
 from builtin_tools.memory.scope import MemoryScope
-from builtin_tools.memory.statement_words import words
+from builtin_tools.memory.statement_words import skeleton_words, words
 from builtin_tools.memory.store import MemoryStore
 from builtin_tools.memory.time_expressions import TimeRange, find_ranges, resolve
 from builtin_tools.memory.view import EntrySelection
 from engine.contract.context import Clock
 from engine.dispatch.refusals import wrong_arguments
-from engine.retrieval.passage import FoundPassage, PassageFilter
+from engine.retrieval.passage import EVERYTHING, FoundPassage, PassageFilter
 
-FITS = 0.3  # the least probability that an entry answers the request
+FITS = 0.05  # the least probability that an entry answers the request
+# In a small memory all words are frequent, so that the probabilities are too low. There, an entry also fits if it
+# shares a word with the request or is similar to it.
+_SMALL = 1_000
+_SIMILAR = 0.35  # cosine similarity
 MOST_RESULTS = 50
 _MENTIONING = 200  # the results among which those are searched that mention a time
 _ABOUT_TIME = frozenset(
@@ -192,9 +196,22 @@ class Recaller:
         """Return the ids of what fits, the best first."""
         if not search.text.strip():
             return self._listed(owned, search)
-        every = [self._search(owner, spaces, search) for owner, spaces in owned.items()]
+        every = [self._fitting(owner, search, self._search(owner, spaces, search)) for owner, spaces in owned.items()]
         merged = heapq.merge(*every, key=lambda one: -one.fit) if len(every) > 1 else every[0]
-        return [one for one in merged if one.fit >= FITS][: search.limit]
+        return list(merged)[: search.limit]
+
+    def _fitting(self, owner: str, search: _Search, found: list[FoundPassage]) -> list[FoundPassage]:
+        """Return those of the results that fit the request."""
+        others = [one.id for one in found if one.fit < FITS]
+        if not others or self._indexes.size(owner) >= _SMALL:
+            return [one for one in found if one.fit >= FITS]
+        wanted = skeleton_words(search.text) - _ABOUT_TIME
+        with self._store.reading() as memory:
+            entries = memory.get([owner], others)
+        near = self._indexes.similar(owner, search.text, len(found) + search.limit, EVERYTHING)
+        fitting = {each for each, cosine in near if cosine >= _SIMILAR}
+        fitting |= {each.id for each in entries.values() if wanted & skeleton_words(f"{each.title} {each.text}")}
+        return [one for one in found if one.fit >= FITS or one.id in fitting]
 
     def _search(self, owner: str, spaces: tuple[str, ...], search: _Search) -> list[FoundPassage]:
         """Search the entries of one owner. In a range of time are entries learned then and entries that mention it."""

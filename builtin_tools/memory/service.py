@@ -13,7 +13,7 @@ from builtin_tools.memory.erasure import ErasedMemories, Erasure
 from builtin_tools.memory.home_scan import Progress
 from builtin_tools.memory.indexing import MemoryIndexes
 from builtin_tools.memory.intake import DocumentIntake
-from builtin_tools.memory.model_verdicts import MOST_ASKED, PairVerdict, verdicts_of
+from builtin_tools.memory.model_verdicts import MOST_ASKED, ModelVerdict, verdicts_of
 from builtin_tools.memory.reading import read_fact
 from builtin_tools.memory.recall import Recaller, RecallRequest, RecallResult
 from builtin_tools.memory.scope import MemoryScope
@@ -271,16 +271,16 @@ class MemoryService:
             entries = memory.get([entry.owner], near)
         return [entries[each] for each in near if each in entries]
 
-    def _follow(self, added: AddedFact, older: Sequence[Entry], verdicts: Sequence[PairVerdict]) -> AddedFact:
+    def _follow(self, added: AddedFact, older: Sequence[Entry], verdicts: Sequence[ModelVerdict]) -> AddedFact:
         closed: list[Entry] = []
         settled: set[str] = set()
         with self.store.changing() as memory:
             entry = memory.one([added.entry.owner], added.entry.id)
             for each, verdict in zip(older, verdicts, strict=True):
                 known = memory.one([each.owner], each.id)
-                if entry is None or known is None or verdict is PairVerdict.UNSURE:
+                if entry is None or known is None or verdict is ModelVerdict.UNSURE:
                     continue
-                if verdict is PairVerdict.REPLACES and known.holds_to is None and known.begins <= entry.begins:
+                if verdict is ModelVerdict.REPLACES and known.holds_to is None and known.begins <= entry.begins:
                     memory.close(known, entry.begins, entry.id)
                     closed.append(known)
                 memory.settle_pair(known.id, entry.id)

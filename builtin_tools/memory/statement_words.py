@@ -157,9 +157,13 @@ def value_words(text: str) -> list[str]:
 
 def skeleton_of(text: str) -> str:
     """Return a key that is equal for texts that differ only in numbers or negation; "" for a long text."""
-    found = re.findall(r"[^\W\d_]+", number_words(expanded(text.lower())))
-    content = sorted({_stem(word) for word in found if word not in _FILLERS and word not in _NEGATIONS})
-    return " ".join(content) if len(text) <= MOST_CHARACTERS else ""
+    return " ".join(sorted(skeleton_words(text))) if len(text) <= MOST_CHARACTERS else ""
+
+
+def skeleton_words(text: str) -> set[str]:
+    """Return the words of a text that say what it is about, without endings, numbers and negation."""
+    found = re.findall(r"[^\W\d_]{2,}", number_words(expanded(text.lower())))
+    return {_stem(word) for word in found if word not in _FILLERS and word not in _NEGATIONS}
 
 
 def differences(one: str, other: str) -> str:

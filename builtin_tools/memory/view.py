@@ -99,16 +99,13 @@ class MemoryView:
         wanted = [ENTRIES.c.owner == owner, ENTRIES.c.space == space, ENTRIES.c.subject == subject]
         if attribute is not None:
             wanted.append(ENTRIES.c.attribute == attribute)
-        query = select(ENTRIES).where(*wanted).order_by(ENTRIES.c.learned, ENTRIES.c.id)
-        return [entry_of(row) for row in self.connection.execute(query)]
+        return self._oldest_first(*wanted)
 
     def alike(self, owner: str, space: str, skeleton: str) -> list[Entry]:
         """Return the entries with this skeleton, oldest first."""
-        query = select(ENTRIES).where(
-            ENTRIES.c.owner == owner, ENTRIES.c.space == space, ENTRIES.c.skeleton == skeleton
-        )
-        rows = self.connection.execute(query.order_by(ENTRIES.c.learned, ENTRIES.c.id))
-        return [entry_of(row) for row in rows] if skeleton else []
+        if not skeleton:
+            return []
+        return self._oldest_first(ENTRIES.c.owner == owner, ENTRIES.c.space == space, ENTRIES.c.skeleton == skeleton)
 
     def passages(self, document: str, first: int = 0, last: int | None = None) -> list[Entry]:
         """Return the passages of a document at the positions from `first` to `last`, both included, in order."""
@@ -252,6 +249,11 @@ class MemoryView:
     def pending_removals(self) -> list[str]:
         """Return the ids of removed entries whose copies, such as those in backups, are still to be erased."""
         return list(self.connection.execute(select(REMOVALS.c.id).where(REMOVALS.c.pending)).scalars())
+
+    def _oldest_first(self, *wanted: ColumnElement[bool]) -> list[Entry]:
+        # Sorted here: to avoid sorting, SQLite would read all entries of the space by their times.
+        found = [entry_of(row) for row in self.connection.execute(select(ENTRIES).where(*wanted))]
+        return sorted(found, key=lambda each: (each.learned, each.id))
 
     def _distinct(self, column: ColumnElement[str], *wanted: ColumnElement[bool]) -> Iterator[str]:
         """Yield the distinct values of an indexed column, in order, without reading every row."""

@@ -86,7 +86,8 @@ def list_(
     """List entries, the newest first, also those that no longer hold."""
     turn = Turn(user=user)
     if documents:
-        rows = [describe_document(d) for d in _with_memory(ctx, "reading", lambda m: m.list_documents(turn, space))]
+        found = _with_memory(ctx, "reading", lambda memory: memory.list_documents(turn, space))
+        rows: list[dict[str, object]] = [dict(describe_document(each)) for each in found]
         if wants_json(ctx, as_json):
             emit_json(rows)
         elif rows:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from builtin_tools.memory.dream.plan import DreamStep, StepKind
 from builtin_tools.memory.entries import Entry
 from builtin_tools.memory.lessons.lesson import Lesson
-from builtin_tools.memory.model_verdicts import PairVerdict, verdicts_of
+from builtin_tools.memory.model_verdicts import ModelVerdict, verdicts_of
 from engine.contract.failure import ToolFailure
 from engine.contract.ports import LlmClient
 
@@ -33,7 +33,7 @@ async def closings(
         if out_of_time():
             break
         (verdict,) = await verdicts_of(model, newer, [older])
-        if verdict is PairVerdict.REPLACES:
+        if verdict is ModelVerdict.REPLACES:
             steps.append(DreamStep(StepKind.CLOSE, (older.id,), newer.id))
     return steps
 
