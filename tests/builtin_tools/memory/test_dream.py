@@ -143,10 +143,10 @@ async def test_a_model_decides_open_contradictions_and_completes_drafts(dreamer:
     kinds = [step.kind for step in plan.steps]
     assert kinds.count(StepKind.CLOSE) == len(pairs)
     assert kinds.count(StepKind.LESSON) == 1
-    await dreamer.dreaming.apply(plan)
+    applied = await dreamer.dreaming.apply(plan)
     (lesson,) = dreamer.book.all({ADA: [LESSONS]})
     assert (lesson.draft, lesson.what.fix, lesson.what.tool) == (False, "List the folder first.", "execute")
-    await dreamer.dreaming.undo(plan if plan.count(StepState.APPLIED) else (await dreamer.dreaming.get(TURN)) or plan)
+    await dreamer.dreaming.undo(applied)
     assert [each.draft for each in dreamer.book.all({ADA: [LESSONS]})] == [True]
 
 
