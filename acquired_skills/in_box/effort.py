@@ -16,7 +16,8 @@ class Effort:
         threshold: The share of mutants that tests and agreed predictions must kill where no questions can be asked
             (SKILL-6); if it is 0, no mutants are made.
         enough: The share of killed mutants from which on no questions are asked (GATE-1).
-        calls: The number of different calls whose results the tests and agreed predictions must state at least.
+        calls: The number of different calls from which on no questions are asked. If the tests make fewer, they and
+            agreed predictions must state the results of one more.
         green_runs, green_s: The maximum number of runs of the tests on the skill, and the time after which no further
             run is started. There are always two runs.
         answers_s: The limit for repeating, outside the tests, every call that they make (SKILL-7).
@@ -24,6 +25,8 @@ class Effort:
         similar_calls, boundary_calls, clock_calls, similar_calls_s: How many calls similar to those of the tests, how
             many with boundary values, and how many at other times, are made to examine the mutants that no test kills,
             and the time for all of them.
+        random_calls, unusual_calls: How many random calls the skill alone answers, and how many of them, with results
+            that differ, are made to these mutants too.
         reference_call_s, reference_s: The limit of one call of the reference, and that of all its calls.
     """
 
@@ -44,5 +47,7 @@ class Effort:
     boundary_calls: int = 40
     clock_calls: int = 20
     similar_calls_s: float = 3.0
+    random_calls: int = 200
+    unusual_calls: int = 40
     reference_call_s: float = 0.5
     reference_s: float = 10.0
