@@ -18,6 +18,7 @@ class Effort:
         enough: The share of killed mutants from which on no questions are asked (GATE-1).
         calls: The number of different calls from which on no questions are asked. If the tests make fewer, they and
             agreed predictions must state the results of one more.
+        every_gap: Whether a mutant that survives is asked about if a call shows it, however many others are killed.
         green_runs, green_s: The maximum number of runs of the tests on the skill, and the time after which no further
             run is started. There are always two runs.
         answers_s: The limit for repeating, outside the tests, every call that they make (SKILL-7).
@@ -39,6 +40,7 @@ class Effort:
     threshold: float = 0.66
     enough: float = 0.9
     calls: int = 3
+    every_gap: bool = True
     green_runs: int = 5
     green_s: float = 0.3
     answers_s: float = 20.0

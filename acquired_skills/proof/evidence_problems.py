@@ -33,7 +33,7 @@ def evidence_problems(
     least = effort.enough if asked else effort.threshold
     share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
     if found.met and found.killed / found.met >= effort.enough:
-        share = "Tests and agreed predictions kill most mutants, but state the results of too few different calls."
+        share = "The tests and agreed predictions kill most mutants, but state too few results."
     if found.constant:
         share += f" They would all pass if it always returned {found.constant}."
     if asked:

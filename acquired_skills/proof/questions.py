@@ -89,7 +89,7 @@ def weigh(
         needed = max(needed, 1)
         if not varied and stated >= needed:  # all of them agree with one constant answer, too
             needed = max(needed, questions_needed(tested / met, effort.enough))
-    askable = _askable(survivors, calls)
+    askable = _askable(survivors, calls) if effort.every_gap else {}
     calls_needed = effort.calls + (len(found.calls) < effort.calls)
     if met:
         needed = max(needed, calls_needed - len(found.calls), _distinguishable(mutants, survivors, askable))
