@@ -16,7 +16,9 @@ class Effort:
         threshold: The share of mutants that tests and agreed predictions must kill if no questions can be asked
             (SKILL-6). If it is 0, no mutants are made.
         enough: The share of mutants that must be killed so that no questions are asked (GATE-1).
-        calls: The number of different calls whose results the tests and agreed predictions must state.
+        calls: The number of different calls that tests must make so that no questions are asked. If they make fewer,
+            they and agreed predictions must state the results of one more.
+        every_gap: Whether a surviving mutant that a call distinguishes is asked about, however many others are killed.
         green_runs, green_s: The maximum number of runs of the tests on the skill, and the time after which no further
             run is started. There are always at least two runs.
         answers_s: The limit for making every call of the tests again without the tests (SKILL-7).
@@ -24,6 +26,8 @@ class Effort:
         similar_calls, boundary_calls, clock_calls: The numbers of calls that examine the mutants that no test kills:
             calls similar to those of the tests, calls with boundary values, and calls at other times.
         similar_calls_s: The time limit for all these calls.
+        random_calls, unusual_calls: The number of random calls that only the skill answers, and the number of those
+            with differing results that are made to these mutants, too.
         reference_call_s, reference_s: The limits of one call of the reference, and of all its calls.
     """
 
@@ -36,6 +40,7 @@ class Effort:
     threshold: float = 0.66
     enough: float = 0.9
     calls: int = 3
+    every_gap: bool = True
     green_runs: int = 5
     green_s: float = 0.3
     answers_s: float = 20.0
@@ -44,5 +49,7 @@ class Effort:
     boundary_calls: int = 40
     clock_calls: int = 20
     similar_calls_s: float = 3.0
+    random_calls: int = 200
+    unusual_calls: int = 40
     reference_call_s: float = 0.5
     reference_s: float = 10.0

@@ -35,7 +35,7 @@ def evidence_problems(
     if found.unknown:
         share = "Time ran out before most mutants were tried, so it is not known how much the tests prove."
     elif found.met and found.killed / found.met >= effort.enough:
-        share = f"The tests and agreed predictions state the results of fewer than {effort.calls} different calls."
+        share = "The tests and agreed predictions kill most mutants, but state too few results."
     if found.constant:
         share += f" They would all pass if the function always returned {found.constant}."
     if asked:

@@ -56,7 +56,8 @@ def compare_predictions(
     kinds: dict[str, list[int]] = {}
     killed: dict[int, int] = {}
     keys = [calls.key(call) for call in survivors.calls]
-    stated, askable = {calls.key(call) for call in calls.examples}, set(keys[survivors.predicted :])
+    stated = {calls.key(call) for call in calls.examples}
+    askable = {*keys[survivors.predicted :], *map(calls.key, survivors.unused)}
     for number, prediction in enumerate(predictions):
         kind = _kind(number, prediction, survivors, earlier)
         if kind in ("agreed", "weak"):

@@ -99,13 +99,15 @@ def weigh(
         needed = max(needed, 1)
         if not varied and stated >= needed:  # one constant answer satisfies the predictions, too
             needed = max(needed, questions_needed(tested / met, effort.enough))
+    askable = _askable(survivors, calls) if effort.every_gap else {}
+    calls_needed = effort.calls + (len(found.calls) < effort.calls)
     if met:
-        needed = max(needed, effort.calls - len(found.calls))
+        needed = max(needed, calls_needed - len(found.calls), _distinguishable(mutants, survivors, askable))
     needed += len(compared.changed)
     shown = {n for n, differing in survivors.differing.items() if differing.keys() & reference.agreed}
     proved = {n: noticed or n in compared.killed or n in shown for n, noticed in mutants.items()}
     killed, met = _killed(proved, found, made, constant=bool(found.constant) and not varied)
-    few = len(found.calls) + len(known) < effort.calls
+    few = len(found.calls) + len(known) < calls_needed or _distinguishable(proved, survivors, askable)
     enough = (not unknown and (not met or (killed / met >= effort.enough and not few))) or stated >= needed
     owed = len(reference.changed) - len(compared.agreed)  # only the author can answer these, not the reference
     enough = enough and owed <= 0 and not compared.disputed and not reference.problems
@@ -189,6 +191,14 @@ def _chosen(
         answers.append(survivors.truth[best])
         chosen.append(Question(askable[best]))
     return chosen
+
+
+def _distinguishable(mutants: Mapping[int, bool], survivors: Survivors, askable: Mapping[int, Any]) -> bool:
+    """Return whether a call that can be asked about distinguishes one of the surviving mutants from the code."""
+    return any(
+        not noticed and bool(survivors.differing.get(number, {}).keys() & askable.keys())
+        for number, noticed in mutants.items()
+    )
 
 
 def _askable(survivors: Survivors, calls: JsonCalls) -> dict[int, dict[str, Any]]:

@@ -1,9 +1,9 @@
 """Finds calls that distinguish the mutants that no test kills from the skill (SKILL-6, GATE-1).
 
-The skill and these mutants answer the calls that the author predicted, calls similar to those of the tests, and calls
-with boundary values. If a mutant answers a call differently, the tests have a gap, and the author is asked about the
-call. If it gives the same answers as the skill, it is considered equivalent: no test could kill it, so it does not
-count against the tests.
+The skill and these mutants answer the calls that the author predicted, calls similar to those of the tests, calls with
+boundary values, and random calls with unusual results. If a mutant answers a call differently, the tests have a gap,
+and the author is asked about the call. If it gives the same answers as the skill, it is considered equivalent: no test
+could kill it, so it does not count against the tests.
 
 Often only tests call methods such as `__eq__` of the skill's classes, and the tests are judged without these methods.
 So any number of mutants in them may be equivalent, but only a limited share of the others.
@@ -14,14 +14,16 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from acquired_skills.in_box.call_data import call_key
 from acquired_skills.proof.answers import Data, close_answer, same_answer
 from acquired_skills.proof.boundary_calls import boundary_calls
 from acquired_skills.proof.clock_calls import clock_calls
 from acquired_skills.proof.judging import JudgedTests
+from acquired_skills.proof.random_calls import random_calls, with_different_answers
 from acquired_skills.proof.similar_calls import similar_calls
-from acquired_skills.proof.variants import VariantAnswers, Variants
+from acquired_skills.proof.variants import EACH_S, VariantAnswers, Variants
 
 _CALLED_BY_TESTS = frozenset(
     ("__eq__", "__format__", "__hash__", "__init__", "__ne__", "__post_init__", "__repr__", "__str__")
@@ -42,6 +44,8 @@ class Survivors:
         truth: The skill's answers, by the index of the call. Answers that vary or take too long are missing.
         differing: For each surviving mutant, its answers that differ from the skill's, by the index of the call.
         equivalent: The numbers of the mutants that are equivalent to the skill.
+        unused: Random calls that were not made to the mutants. Which of them are depends on the results of the code, so
+            corrected code may be asked about others.
     """
 
     calls: Sequence[Data] = ()
@@ -50,6 +54,7 @@ class Survivors:
     truth: Mapping[int, Data] = field(default_factory=dict)
     differing: Mapping[int, Mapping[int, Data]] = field(default_factory=dict)
     equivalent: frozenset[int] = frozenset()
+    unused: Sequence[Data] = ()
 
 
 async def examine_survivors(
@@ -68,7 +73,9 @@ async def examine_survivors(
     tested = sorted(found.calls, key=call_key)  # the tests run in a random order
     similar = await asyncio.to_thread(similar_calls, tested, runner.parsed, effort.similar_calls, _SEED)
     unusual = (*boundary_calls(tested, effort.boundary_calls), *clock_calls(tested, effort.clock_calls))
-    new = list({call_key(each): each for each in (*similar, *unusual)}.values())
+    at_random = random_calls(tested, effort.random_calls, _SEED)
+    varied = await _with_unusual_answers(variants, at_random)
+    new = list({call_key(each): each for each in (*similar, *unusual, *varied)}.values())
     calls = [*predicted, *new, *tested[: effort.similar_calls]]
     if not calls:
         return Survivors()
@@ -77,8 +84,20 @@ async def examine_survivors(
     except (ValueError, RecursionError):
         return Survivors(calls, len(predicted), len(new))
     whole = len(tested) <= effort.similar_calls
-    survivors = Survivors(calls, len(predicted), len(new))
+    survivors = Survivors(calls, len(predicted), len(new), unused=at_random)
     return await asyncio.to_thread(_compared, variants, found, survivors, answered, left, whole=whole)
+
+
+async def _with_unusual_answers(variants: Variants, calls: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Return those of the calls to which the skill gives different answers. Raises SandboxError if no box can run."""
+    runner, effort = variants.runner, variants.runner.effort
+    if not calls or not effort.unusual_calls:
+        return []
+    try:
+        found = await runner.run_program(runner.parsed.code.text, calls, effort.similar_calls_s / 4, EACH_S)
+    except (ValueError, RecursionError):
+        return []
+    return with_different_answers(calls, found["answers"] or [], effort.unusual_calls)
 
 
 def _compared(

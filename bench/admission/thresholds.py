@@ -78,7 +78,7 @@ async def measure(problem: Problem, box: Sandbox, most: int, seed: int) -> Probl
     if not solutions:
         return found
     found.runnable = True
-    effort = replace(Effort(), threshold=_LOWEST, enough=_LOWEST, calls=0)
+    effort = replace(Effort(), threshold=_LOWEST, enough=_LOWEST, calls=0, every_gap=False)
     source = solutions[0].source
     found.correct = await _propose(problem.proposal(source, FULL), box, effort, seed)
     for one in solutions[1:]:

@@ -137,7 +137,9 @@ async def outcome(attempt: Attempt, library: SkillLibrary, marker: Path) -> list
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def library(box: NamespaceSandbox, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SkillLibrary]:
-    async with opened_library(tmp_path_factory.mktemp("home"), box, effort=Effort(enough=0.66, calls=0)) as opened:
+    async with opened_library(
+        tmp_path_factory.mktemp("home"), box, effort=Effort(enough=0.66, calls=0, every_gap=False)
+    ) as opened:
         yield opened
 
 

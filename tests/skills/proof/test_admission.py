@@ -14,7 +14,7 @@ from tests.skills.parts import proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-1")]
 QUICK = Effort(
-    stub_test_s=0.5, test_s=1.0, total_s=20.0, enough=0.66, calls=0
+    stub_test_s=0.5, test_s=1.0, total_s=20.0, enough=0.66, calls=0, every_gap=False
 )  # asks nothing where the tests prove enough
 HEAD = "import os, sys\nimport pytest\nfrom add_one import add_one\n\n"
 SOUND = "def test_adds():\n    assert add_one(1) == 2\n"

@@ -16,7 +16,7 @@ from tests.skills.parts import opened_library, proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-8")]
 QUICK = Effort(
-    stub_test_s=0.5, test_s=1.0, total_s=20.0, duplicates_s=2.0, enough=0.66, calls=0
+    stub_test_s=0.5, test_s=1.0, total_s=20.0, duplicates_s=2.0, enough=0.66, calls=0, every_gap=False
 )  # asks nothing where the tests prove enough
 
 MORE = "from {name} import {name}\n\n\ndef test_adds():\n    assert {name}(1) == 2\n\n\ndef test_ends():\n    assert {name}(-5) == 0\n"

@@ -106,7 +106,7 @@ async def test_extra_files_are_available_in_every_box_of_admission_and_calls(
 @ON_THE_BOX
 async def test_extra_modules_are_mutated_too(box: NamespaceSandbox) -> None:
     parsed = ParsedProposal.parse(replace(OFFERED, tests=WEAK))
-    found = await admit(parsed, box, seed=1, effort=Effort(threshold=0.1, enough=0.1, calls=0))
+    found = await admit(parsed, box, seed=1, effort=Effort(threshold=0.1, enough=0.1, calls=0, every_gap=False))
     survived = found.report["mutants"]["survived"]
     assert {each.get("file") for each in survived} >= {"tax_rules/limits.py"}
 

@@ -9,7 +9,7 @@ from acquired_skills.proof.admission import Admission, admit
 from sandbox.namespace.backend import NamespaceSandbox
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-1")]
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=20.0, enough=0.5, calls=0)
+QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=20.0, enough=0.5, calls=0, every_gap=False)
 
 
 async def admitted(box: NamespaceSandbox, name: str, code: str, tests: str) -> Admission:

@@ -15,7 +15,7 @@ from tests.skills.parts import proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-7")]
 QUICK = Effort(
-    stub_test_s=0.5, test_s=1.0, total_s=15.0, enough=0.66, calls=0
+    stub_test_s=0.5, test_s=1.0, total_s=15.0, enough=0.66, calls=0, every_gap=False
 )  # asks nothing where the tests prove enough
 HEAD = "import pytest\nfrom add_one import add_one\n\n\n"
 SOUND = "def test_adds():\n    assert (add_one(1), add_one(5)) == (2, 6)\n"

@@ -18,7 +18,7 @@ from tests.skills.parts import proposal
 
 pytestmark = pytest.mark.spec("SKILL-6")
 QUICK = Effort(
-    stub_test_s=0.5, test_s=1.0, total_s=20.0, enough=0.66, calls=0
+    stub_test_s=0.5, test_s=1.0, total_s=20.0, enough=0.66, calls=0, every_gap=False
 )  # asks nothing where the tests prove enough
 
 EVERYTHING = '''

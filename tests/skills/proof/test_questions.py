@@ -119,6 +119,31 @@ async def test_without_an_author_the_questions_stay_open_and_the_report_says_so(
     assert "stays on probation" in report_summary(found.report)
 
 
+async def test_one_tested_call_is_too_little_even_if_it_kills_every_mutant(box: NamespaceSandbox) -> None:
+    """With one call in its tests, the author states the results of three more; with three calls, of none."""
+    one = proposal(
+        body="return number * 2 + 1",
+        tests="from add_one import add_one\n\n\ndef test_it():\n    assert add_one(7) == 15\n",
+    )
+    found = await refused(box, one)
+    assert len(found.questions) == 3
+    expected = [Prediction(each.arguments, {"result": each.arguments["number"] * 2 + 1}) for each in found.questions]
+    assert isinstance(await proposed(box, replace(one, expected=tuple(expected))), Admission)
+    three = replace(one, tests=f"{one.tests}    assert add_one(0) == 1\n    assert add_one(-4) == -7\n")
+    assert isinstance(await proposed(box, three), Admission)
+
+
+async def test_a_change_that_a_call_would_show_is_asked_about_even_if_nearly_all_others_are_killed(
+    box: NamespaceSandbox,
+) -> None:
+    cases = [-7, 0, 1, 2, 99, 101, 102]
+    lines = "\n".join(f"    assert add_one({each}) == {right(each)}" for each in cases)
+    offered = proposal(body=BODY, tests=f"from add_one import add_one\n\n\ndef test_it():\n{lines}\n")
+    with pytest.raises(SkillRefused) as found:
+        await admit(ParsedProposal.parse(offered), box, seed=1, effort=replace(EFFORT, enough=0.5))
+    assert [each.arguments for each in found.value.questions] == [{"number": 100}]
+
+
 @pytest.mark.spec("GATE-2")
 async def test_if_no_questions_can_be_asked_the_refusal_names_the_surviving_mutants(box: NamespaceSandbox) -> None:
     """A question cannot contain files, so for a skill that reads a file the refusal names mutants."""
