@@ -149,13 +149,13 @@ def test_boundary_calls_include_empty_single_negative_tied_and_long_values() -> 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"result": 1}, "needs `arguments`"),
+        ({"result": 1}, "has no `arguments`"),
         ({"arguments": {}}, "predicts nothing"),
         ({"arguments": {}, "equals": 1}, "`equals` is not a check"),
         ({"arguments": {}, "between": [1]}, "`between`"),
         ({"arguments": {}, "sorted": False}, "`sorted`"),
         ({"arguments": {}, "result": "x" * 30_000}, "too long"),
-        (7, "needs `arguments`"),
+        (7, "has no `arguments`"),
     ],
 )
 def test_an_invalid_prediction_is_refused_with_what_to_change(wrong: Any, says: str) -> None:

@@ -40,7 +40,7 @@ def test_a_valid_proposal_is_parsed() -> None:
     ("name", "says"),
     [
         ("Roman", "lower-case"),
-        ("1st", "letter first"),
+        ("1st", "begin with a letter"),
         ("a", "2 to 63"),
         ("a" * 64, "2 to 63"),
         ("roman-numeral", "lower-case"),

@@ -65,7 +65,7 @@ async def test_an_invalid_prediction_is_refused_before_anything_runs(
     library: Any, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     failed = await refused(library, box, tmp_path, expected=[{"result": 1}])
-    assert "needs `arguments`" in str(failed)
+    assert "has no `arguments`" in str(failed)
     assert failed.output is None
 
 

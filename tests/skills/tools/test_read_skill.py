@@ -77,7 +77,7 @@ async def test_instructions_are_read_first_and_their_files_by_relative_path(engi
     assert "is not text (5 bytes)" in (await engine.call("read_skill", {"name": "pdf-forms", "file": "logo.png"})).text
     for arguments, said in (
         ({"name": "pdf-forms", "file": "../../records.db"}, "has no file '../../records.db'"),
-        ({"name": "nothing"}, "There are: brand-letters, pdf-forms."),
+        ({"name": "nothing"}, "Existing instructions: brand-letters, pdf-forms."),
     ):
         refused = await engine.call("read_skill", arguments)
         assert (refused.success, said in refused.error) == (False, True), refused.error
