@@ -14,7 +14,7 @@ from examples.demo.moves import Say, Use
 
 QUARANTINED = "is quarantined"
 _ADMITTED = re.compile(r"`\w+` version \d+ is admitted")
-_EXISTS = re.compile(r"This is already version \d+")
+_EXISTS = re.compile(r"The proposal is identical to version \d+")
 _READS = {"customer_total": ORDERS, "convert_amount": RATES}  # the two steps of `owed_in`
 
 

@@ -94,7 +94,7 @@ async def test_if_nobody_can_be_asked_the_refusal_names_the_setting(tmp_path: Pa
     result, _ = await create(tmp_path, box, None)
     assert result.failure is not None
     assert result.failure.reason == "proposal_refused"
-    assert "[dependencies] It needs a person's approval (packages: Six>=1.16)" in result.error
+    assert "[dependencies] The code needs a person's approval (packages: Six>=1.16)" in result.error
     assert 'set `packages = ["Six"]` under `[skills]` in config.toml' in result.error
 
 

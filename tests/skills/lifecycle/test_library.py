@@ -101,7 +101,7 @@ async def test_a_refused_proposal_leaves_nothing_behind(library: SkillLibrary, t
 @pytest.mark.spec("SKILL-9")
 async def test_a_second_version_keeps_the_first_and_can_be_rolled_back(library: SkillLibrary) -> None:
     await library.create(proposal())
-    with pytest.raises(SkillRefused, match="already version 1"):
+    with pytest.raises(SkillRefused, match="identical to version 1"):
         await library.create(proposal())
     tests = "from add_one import add_one\n\ndef test_two():\n    assert add_one(1) == 3\n"
     with pytest.raises(SkillRefused, match="a test of the earlier version"):
