@@ -71,6 +71,12 @@ def test_the_greatest_figures_are_selected(figures: list[int], count: int) -> No
     assert found == [at for at, figure in enumerate(figures) if figure >= kth and figure > 0]
 
 
+@pytest.mark.parametrize("size", [50_000, 500_000])
+def test_not_many_more_figures_than_the_greatest_are_selected(size: int) -> None:
+    figures = np.random.default_rng(9).normal(size=size)
+    assert 1_000 <= len(above(figures, 1_000)) <= 2_000
+
+
 @pytest.mark.parametrize("dimensions", [1, 8, 64, 100, 256])
 def test_vectors_in_bytes_and_bits_keep_their_order(dimensions: int) -> None:
     vectors = np.random.default_rng(5).normal(size=(300, dimensions)).astype(np.float32)
