@@ -125,7 +125,8 @@ class KeptRuns:
             self._forget_old(connection, digest(call.user))
             found = connection.execute(latest).one_or_none()
             if found is None:
-                raise RunMissing(f"you have no run {(run or 'of this call')[:40]!r} (runs are stored for {KEPT_H} h)")
+                which = repr(run[:40]) if run else "of this call"
+                raise RunMissing(f"you have no run {which}. Runs are stored for {KEPT_H} h; start again")
             if found.call != call.digest:
                 raise RunMissing(
                     "it has other arguments or is a run of another version: use the same arguments, or start again"

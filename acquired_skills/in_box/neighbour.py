@@ -1,4 +1,4 @@
-"""In the box of a similar skill: makes the recorded calls of a new skill's tests (SKILL-8)."""
+"""Runs in the box of a similar skill, and calls it with the arguments that a new skill's tests used (SKILL-8)."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence

@@ -121,7 +121,7 @@ class Changes:
         return skill
 
     def delete(self, name: str) -> None:
-        """Delete a skill. Its folder is moved to the deleted ones, so that it can be restored.
+        """Delete a skill. Its folder is moved to `.deleted`, from which it can be restored.
 
         Raises:
             SkillMissing: The skill does not exist.

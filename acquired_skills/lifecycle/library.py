@@ -176,7 +176,7 @@ class SkillLibrary(StoredSkills):
         return admission
 
     async def readmit(self, skill: Skill) -> None:
-        """Run the admission of a stored skill again by today's rules. Nothing is stored.
+        """Run the admission of a stored skill again under the current rules. Nothing is stored.
 
         The skill is treated as new, so the tests of earlier versions do not run. It is compared only with older skills,
         so that one of two duplicates stays admitted.

@@ -96,7 +96,7 @@ def hint_notes(inferred: Mapping[str, str]) -> Iterator[str]:
 
 
 def evidence_notes(evidence: Evidence) -> Iterator[str]:
-    """Yield notes about what limits the evidence."""
+    """Yield notes about the limits of the evidence."""
     if evidence.unknown:
         yield (
             "Time ran out before most mutants were tried, so it is not known how much the tests prove, and the skill "

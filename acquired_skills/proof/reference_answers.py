@@ -25,15 +25,17 @@ _EFFECTS = ("after", "files", "printed")  # parts of an answer besides its value
 
 @dataclass(frozen=True, slots=True)
 class ComparedReference:
-    """What the reference of a proposal proves. Calls are given by their index in `Survivors.calls`.
+    """The result of comparing the code of a proposal with its reference implementation.
+
+    Calls are given by their index in `Survivors.calls`.
 
     Attributes:
         problems: What the author has to change before the reference proves anything.
         agreed: New calls for which code and reference return the same value.
-        results: The number of different values among these.
+        results: The number of different values of the agreed calls.
         changed: Calls for which the reference gave another result in an earlier proposal, and now agrees.
-        disputed: The results of the reference that differ from those of the code, as predictions. They are kept, and
-            never shown.
+        disputed: The results of the reference that differ from those of the code, as predictions. They are
+            stored, but never shown to the author.
     """
 
     problems: tuple[ProposalProblem, ...] = ()

@@ -191,7 +191,7 @@ def _body(skill: Skill) -> str:
         "",
         "## Proof",
         "",
-        f"`{tests}`, {skill.tests} tests, passed when it was admitted.",
+        f"The {skill.tests} tests in `{tests}` passed when the skill was admitted.",
         "",
     ]
     return "\n".join(lines)

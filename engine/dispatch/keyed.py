@@ -138,8 +138,8 @@ def _value(name: str, arguments: Mapping[str, Any]) -> Any:
 
 def _unsure(request: GuardRequest, what: str) -> ToolFailure:
     return ToolFailure(
-        f"{request.spec.name} was called with this key before, and that call {what}. It may have happened, so it was "
-        "not repeated. Check whether it happened. To call the tool nevertheless, use another key.",
+        f"{request.spec.name} was called with the same key before, and that call {what}. It may have happened, so "
+        "it was not repeated. Check whether it did. To call the tool anyway, change an argument that the key includes.",
         failure_class=FailureClass.DIAGNOSTIC,
         reason="may_have_happened",
         may_have_started=True,

@@ -69,7 +69,7 @@ class PersonForms:
         except TimeoutError:
             return {}
         except Exception:  # noqa: BLE001 -- a client may fail in any way, and the caller continues without answers
-            _log.warning("A form could not be shown to a person.", exc_info=True)
+            _log.warning("Asking a person to fill in a form failed. The call goes on without answers.", exc_info=True)
             return {}
         names = {field.name for field in form.fields}
         return {name: text.strip() for name, text in found.items() if name in names and text.strip()}

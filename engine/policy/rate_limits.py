@@ -86,9 +86,11 @@ class RateLimits(Guard):
             if last is not None and spec.cooldown_seconds:
                 left = last + spec.cooldown_seconds - now.timestamp()
                 if 0 < left <= spec.cooldown_seconds:  # a longer wait means that the clock was set back
-                    raise _too_early(spec, f"may be called every {_duration(spec.cooldown_seconds)}", left)
+                    raise _too_early(spec, f"may be called only once every {_duration(spec.cooldown_seconds)}", left)
             if spec.daily_limit and count >= spec.daily_limit:
-                raise _too_early(spec, f"may be called {spec.daily_limit} times a day (UTC)", _until_midnight(now))
+                raise _too_early(
+                    spec, f"may be called at most {spec.daily_limit} times a day (UTC)", _until_midnight(now)
+                )
             values = {"user": user, "tool": spec.name, "day": today, "count": count + 1, "last": now.timestamp()}
             put = self._records.insert(_USES).values(values)
             connection.execute(put.on_conflict_do_update(index_elements=["user", "tool"], set_=values))

@@ -23,7 +23,7 @@ from sandbox.wire.zmtp import Meter
 WINDOW = 256 << 10
 _ACKNOWLEDGED_AFTER = WINDOW // 2  # bytes forwarded before an acknowledgement; the sender has the other half as credit
 _READ = 1 << 16
-_LATE = 4096  # the most frames that may arrive for a flow that this end has closed: one window of small frames
+_LATE = 4096  # most frames that are accepted for a flow after this end has closed it; a full window of small ones
 
 Put = Callable[[dict[str, Any], bytes], None]
 

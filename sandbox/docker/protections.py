@@ -1,4 +1,4 @@
-"""Determines which protections a container enforces, from the facts that it reports and from the engine's info."""
+"""Determines which protections a container enforces, from the facts that it reports and from Docker's `info`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ def of(backend: str, facts: Mapping[str, Any], info: Mapping[str, Any], runtime:
     Args:
         backend: The backend's name.
         facts: What the container reported about itself (`sandbox.docker.inside.facts`).
-        info: The engine's description of itself.
+        info: The output of Docker's `info`.
         runtime: The configured runtime; "" for the engine's default.
     """
     name = runtime or str(info.get("DefaultRuntime") or "")

@@ -19,9 +19,13 @@ from sandbox.environments import folders, locks
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """The contents of the cache. `in_use` is the number of environments that a process has locked.
+    """How much of the cache of environments is used.
 
-    `size_bytes` is the total size of all complete environments.
+    Attributes:
+        folder: The folder of the cache.
+        environments: The number of complete environments.
+        in_use: The number of environments that a process has locked.
+        size_bytes: The total size of all complete environments.
     """
 
     folder: Path
@@ -84,7 +88,10 @@ class Shelf:
         return staging
 
     def publish(self, key: str, staging: Path, wanted: tuple[str, ...], interpreter: str, installer: str) -> None:
-        """Seal what was built, and move it into place. Needs the exclusive lock."""
+        """Seal the environment that was built in `staging`, and move it into the cache.
+
+        The caller holds the exclusive lock.
+        """
         shutil.rmtree(staging / "scratch")
         (staging / folders.PACKAGES / ".lock").unlink(missing_ok=True)  # uv's lock, to which every user may write
         for folder in (staging, staging / folders.PACKAGES):

@@ -82,7 +82,7 @@ class Templates:
 
         `lend` returns the lease of the template's packages. It is called once, when the template is started.
         """
-        self._in_use[key] += 1  # before the first await, because nothing else keeps a template that has just started
+        self._in_use[key] += 1  # before the first await: nothing else keeps a new template from eviction
         try:
             server = await self._get(key, lend)
             if len(self._entries) > self._wear.most:

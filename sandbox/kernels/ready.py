@@ -80,7 +80,7 @@ class Ready:
             self._begin(self._start_ahead(spec), spec)
 
     async def aclose(self) -> None:
-        """End the ready kernels. The clients of the others must be closed by now."""
+        """End the kernels that were not handed out. The caller has closed the clients of all others."""
         self._closed = True
         tasks = list(self._starting)
         for task in tasks:

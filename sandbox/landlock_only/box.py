@@ -21,7 +21,8 @@ from sandbox.linux.cgroups import Group
 from sandbox.wire import frames, paths
 
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
-# Checking all processes of the machine is slow while a fork bomb's processes compete for the CPU.
+# The most threads of a job, unless it may have more processes. The limit is low, because checking all processes of the
+# machine is slow while those of a fork bomb compete for the CPU.
 _MOST_THREADS = 128
 # The files of its own /proc that a process may read; the other files describe the machine.
 _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "limits", "fd", "fdinfo")

@@ -158,7 +158,8 @@ def empty(path: str, keep: str = "") -> None:
 def measure(path: str) -> tuple[int, int]:
     """Return the bytes on disk of the plain files below a folder, and the number of entries.
 
-    Both are infinite if the folders are nested too deeply.
+    If there are too many entries, or the folders are nested too deeply, measuring stops early, and the number of
+    entries is greater than `MAX_ENTRIES`.
     """
     top = os.open(path, _FOLDER)
     try:

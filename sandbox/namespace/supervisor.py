@@ -61,8 +61,8 @@ def _enter_namespaces(box_uid: int) -> int:
         syscalls.unshare(syscalls.CLONE_NEWNS)
     elif os.geteuid() == 0 and root_outside == 0:
         raise OSError(
-            "this is root in a user namespace that maps nobody else, so boxes would run as root; "
-            "start Knackbox as an ordinary user, or outside that namespace"
+            "Knackbox runs as root in a user namespace that maps no other user, so boxes would run as root; "
+            "start it as an ordinary user, or outside that namespace"
         )
     else:
         uid, gid = os.geteuid(), os.getegid()

@@ -237,7 +237,8 @@ def import_(
     if wants_json(ctx, as_json):
         emit_json({"entries": done.entries, "documents": done.documents, "known": done.known})
     else:
-        emit(f"imported {done.entries} entries and {done.documents} documents; {done.known} were known.")
+        skipped = f"; {done.known} were skipped because they exist" if done.known else ""
+        emit(f"imported {done.entries} entries and {done.documents} documents{skipped}.")
 
 
 @contextmanager

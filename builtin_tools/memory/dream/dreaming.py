@@ -1,4 +1,4 @@
-"""`Dreaming`: makes, shows, applies and undoes plans of consolidation. Its methods are coroutines."""
+"""`Dreaming`: makes, shows, applies and undoes plans for consolidating the memory. Its methods are coroutines."""
 
 import asyncio
 import json

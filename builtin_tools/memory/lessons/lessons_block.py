@@ -71,7 +71,7 @@ class LessonsBlock:
         return "\n".join([_HEADING, *(f"- {lesson.what.text}" for lesson in chosen)])
 
     async def run_ended(self, turn: Turn, summary: RunSummary) -> None:
-        """Count what became of the lessons that the run was shown, and record failures as drafts of lessons."""
+        """Count which of the lessons shown in the run were followed and helped, and store its failures as drafts."""
         shown = self._waiting.pop((turn.agent_key, summary.message), None)
         scope = MemoryScope.of(turn)
         drafts = drafts_of(summary.calls) if sees(scope.globs, LESSONS) else []

@@ -41,7 +41,7 @@ class LinkedFiles:
 
     def __init__(self, workspace: FolderWorkspace) -> None:
         self._workspace = workspace
-        # Not a cachetools cache, because `listed` needs the order in which files were named last.
+        # Not a cachetools cache, because `listed` returns the most recently linked files first.
         self._links: OrderedDict[str, Resource] = OrderedDict()
         self._lock = threading.Lock()  # guards the links
 

@@ -26,7 +26,8 @@ _READ = 1 << 16
 class JobSupervisor:
     """Supervises one job.
 
-    `orders` reaches its end when the engine is gone. `inlets` are ports of the job to which the engine connects.
+    The engine sends orders over the descriptor `orders`, which reaches its end if the engine dies. `inlets` are the
+    ports of the job to which the engine connects.
     """
 
     def __init__(self, running: Confined, orders: int, outbox: Outbox, inlets: list[int]) -> None:
@@ -45,7 +46,7 @@ class JobSupervisor:
         self._woken = wake_on_child()
 
     def run(self, limits: worker.Message, watch: counters.ContainerWatch) -> WorkerEnd:
-        """Wait until the job and everything it started are killed.
+        """Supervise the job until it ends or reaches a limit, then kill everything that it started.
 
         Raises:
             EOFError: The engine is gone.

@@ -147,7 +147,7 @@ class Stage:
             if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                 yield f"{path.name} in the workspace is a device"
             if stat.S_ISSOCK(mode) and path.name not in {"server", "log"} and _somebody_listens(path):
-                yield f"{path.name} in the workspace leads to a server in the box"
+                yield f"{path.name} in the workspace is a socket on which a process of the box listens"
             if not stat.S_ISLNK(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
                 yield f"{path.name} in the workspace has a set-id bit"
 
