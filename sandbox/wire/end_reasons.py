@@ -1,7 +1,8 @@
-"""Determines why a job in Node or Bash ended, from its last output.
+"""Determines why a job ended if its report does not say it.
 
-Python's exceptions are precise and are distinguished in the box. Node and Bash only have an exit code and a message.
-The code controls the message, so nothing is derived from it except the reason why this job ended.
+Python's exceptions are precise and are distinguished in the box, unless no memory is left for the report. Node and Bash
+only have an exit code and a message. The code controls the message, so nothing is derived from it except the reason why
+this job ended.
 """
 
 import re
@@ -26,14 +27,22 @@ _BY_SHELL_CODE = {_SHELL_SIGNALLED + 24: End.CPU, _SHELL_SIGNALLED + 25: End.FIL
 
 
 def with_end_reason(job: Job, outcome: Outcome) -> Outcome:
-    """Return the outcome with the end that its last output indicates, or unchanged if the output indicates none."""
-    if outcome.end is not End.ERROR or job.language is Language.PYTHON:
+    """Return the outcome with the end that its memory or its last output indicates, or unchanged if there is none."""
+    if outcome.end is not End.ERROR:
         return outcome
+    if job.language is Language.PYTHON:
+        # A process without memory for the report ends without one.
+        full = outcome.usage.peak_memory_bytes >= job.limits.memory_bytes
+        return _with_end(outcome, End.MEMORY) if full and outcome.error is None else outcome
     end = _BY_SHELL_CODE.get(outcome.exit_code or 0)
     if end is None:
         tail = outcome.stderr[-_TAIL:]
         end = next((end for end, pattern in _SAID if pattern.search(tail)), None)
     if end is None:
         return outcome
+    return _with_end(outcome, end)
+
+
+def _with_end(outcome: Outcome, end: End) -> Outcome:
     hit = tuple(dict.fromkeys((*outcome.usage.limits_hit, end.value)))
     return replace(outcome, end=end, usage=replace(outcome.usage, limits_hit=hit))

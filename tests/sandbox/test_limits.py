@@ -107,3 +107,12 @@ async def test_usage_covers_the_whole_process_tree(box: NamespaceSandbox) -> Non
 async def test_libraries_loaded_by_the_template_do_not_count_as_memory_of_the_job(box: NamespaceSandbox) -> None:
     job = Job(code="x = bytearray(40 << 20); len(x)", preload=("pandas",), limits=Limits(memory_bytes=64 * MB))
     assert (await box.run(job)).end is End.OK
+
+
+@pytest.mark.spec("BOX-3")
+async def test_code_that_leaves_no_memory_for_its_report_has_hit_the_memory_limit(box: NamespaceSandbox) -> None:
+    tight = Limits(wall_s=20, cpu_s=8, memory_bytes=64 << 20, processes=32, open_files=64)
+    job = Job(code="x = []\nwhile True: x.append([len(x)] * 100)", limits=tight)
+    for _ in range(10):  # often the process has too little memory left to report the exception
+        outcome = await box.run(job)
+        assert (outcome.end, outcome.usage.limits_hit) == (End.MEMORY, ("memory",))
