@@ -113,7 +113,7 @@ async def test_a_second_version_keeps_the_first_and_can_be_rolled_back(library: 
     assert back.version == 3
     assert await library.code(back) == proposal().code.encode()
     assert await library.code(second) != await library.code(back)
-    with pytest.raises(SkillMissing, match="there are: 1, 2"):
+    with pytest.raises(SkillMissing, match="Earlier versions: 1, 2"):
         await library.rollback("add_one", 9)
 
 
