@@ -85,7 +85,7 @@ def test_parameters_without_hints_get_a_schema_and_conversion_from_the_calls() -
         "type": "array",
         "items": {"type": "integer"},
         "uniqueItems": True,
-        "description": "where to go.",
+        "description": "The places to visit.",
     }
     given = {"points": [1, 1], "day": "2024-01-02"}
     assert with_hints(**accept(with_hints, given, inferred)) == [{1}, dt.date(2024, 1, 2), 0.5, None]
