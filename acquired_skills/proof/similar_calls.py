@@ -17,7 +17,7 @@ from acquired_skills.proof.varied_calls import argument_places, take_in_turn, va
 _MOST_CONSTANTS = 20
 _MOST_CHARS = 50  # largest number of characters of a constant that is used
 _MOST_NUMBER = 1_000_000
-_MOST_ITEMS = 200  # largest number of items of a list that is doubled, or of which an item is replaced
+_MOST_ITEMS = 200  # largest number of items of a list that is changed
 
 
 def similar_calls(

@@ -322,7 +322,7 @@ class SkillStore:
             raise
 
     def restore(self, name: str) -> Skill:
-        """Restore the latest deleted folder. Raises the same exceptions as `restoring`."""
+        """Restore the latest deleted folder. The exceptions are those of `restoring`."""
         with self.restoring(name) as skill:
             return skill
 

@@ -75,7 +75,7 @@ def test_defaults_enums_unions_nested_models_and_descriptions_are_described() ->
     assert not found["plain"]
 
 
-def test_plain_values_need_no_conversion_whatever_the_parameters_are_called() -> None:
+def test_plain_values_need_no_conversion_even_if_parameters_have_unusual_names() -> None:
     found = describe(plain)
     assert found["plain"]
     assert list(found["parameters"]["properties"]) == ["text", "numbers", "mode", "schema", "copy"]

@@ -62,7 +62,7 @@ def edit(old: bytes, new: bytes) -> Callable[[SkillStore], None]:
     return change
 
 
-def code_and_its_hash(store: SkillStore) -> None:
+def change_code_and_hash(store: SkillStore) -> None:
     """Change the code and its hash, like an attacker who knows the format."""
     evil = skill("add_one", 2, b"evil\n", TESTS)
     was, now = store.read("add_one").code_sha256, evil.code_sha256
@@ -80,7 +80,7 @@ def renamed_after_another(store: SkillStore) -> None:
     front(store).write_bytes(data.replace(b"add-two", b"add-one"))
 
 
-def the_version_of_before(store: SkillStore) -> None:
+def replace_by_earlier_version(store: SkillStore) -> None:
     """Replace a version by the complete, correctly signed earlier one."""
     older = store.folder("add_one") / "versions" / "1"
     for path in ("SKILL.md", "scripts/add_one.py", "tests/test_add_one.py"):
@@ -107,10 +107,10 @@ TAMPERED: list[Callable[[SkillStore], None]] = [
     edit(b"## Proof", b"## Proof of more"),
     edit(b"ed25519:", b"ed25518:"),
     edit(b"\n---\n", b"\n  knackbox-signature: x\n---\n"),
-    code_and_its_hash,
+    change_code_and_hash,
     another_skills_folder,
     renamed_after_another,
-    the_version_of_before,
+    replace_by_earlier_version,
     the_whole_folder_of_before,
     signature_of_another,
 ]

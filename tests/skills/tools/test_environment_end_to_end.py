@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spec("BOX-10", "BOX-11")
 
 @dataclass(frozen=True)
 class Place:
-    """A home for all tests of the module, and two servers, of which only one is allowed."""
+    """A home for all tests of the module, an allowed server, and a server that is not allowed."""
 
     home: Path
     allowed: Server
