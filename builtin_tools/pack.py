@@ -1,8 +1,6 @@
 """The pack of built-in tools, which the engine finds through the entry-point group `knackbox.tool_sources`."""
 
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from builtin_tools.abort_attempt import abort_attempt
 from builtin_tools.compose_skill import compose_skill
@@ -19,8 +17,8 @@ from builtin_tools.scratchpad import Scratchpad, scratchpad
 from builtin_tools.system_utility import system_utility
 from builtin_tools.vision_analysis import vision_analysis
 from engine.app.models import images_of
+from engine.app.pack_settings import pack_settings
 from engine.app.services import Services
-from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.registry.static import StaticSource
 from engine.stores.records import Records
@@ -63,7 +61,7 @@ async def open_pack(services: Services) -> Pack:
     Raises:
         ConfigError: `[packs.builtin]` is invalid.
     """
-    settings = settings_from(services.settings.packs.get(NAME, {}))
+    settings = pack_settings(NAME, services.settings.packs.get(NAME, {}), BuiltinSettings)
     rules = DownloadRules(
         max_bytes=settings.download_max_bytes, allow=tuple(entry.strip().lower() for entry in settings.download_allow)
     )
@@ -75,15 +73,3 @@ async def open_pack(services: Services) -> Pack:
         provides={DownloadRules: rules, Scratchpad: notes, Records: services.records, Kernels: open_kernels},
         aclose=open_kernels.aclose,
     )
-
-
-def settings_from(table: Any) -> BuiltinSettings:
-    try:
-        return BuiltinSettings.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"[packs.{NAME}] {field}: {first['msg']}, not {str(first['input'])[:80]!r}. Correct or remove it. Known "
-            f"settings: {', '.join(BuiltinSettings.model_fields)}."
-        ) from error

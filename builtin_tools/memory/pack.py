@@ -6,7 +6,7 @@ from collections.abc import Callable
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import tzlocal
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from acquired_skills.store.past_requests import PastRequests
 from builtin_tools.memory.dream.dream_mode import dream_mode
@@ -23,8 +23,8 @@ from builtin_tools.memory.recall_tool import recall
 from builtin_tools.memory.service import MemoryService
 from builtin_tools.memory.store import MemoryStore
 from builtin_tools.memory.update_profile import update_profile
+from engine.app.pack_settings import pack_settings
 from engine.app.services import Services
-from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.contract.ports import Ports
 from engine.registry.static import StaticSource
@@ -83,7 +83,7 @@ async def open_pack(services: Services) -> Pack:
 
 def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
     """Open the memory of a home. Blocks."""
-    settings = settings_from(services.settings.packs.get(NAME, {}))
+    settings = pack_settings(NAME, services.settings.packs.get(NAME, {}), MemorySettings)
     home = services.home
     store = MemoryStore.open(home.memory, services.clock)
     indexes = MemoryIndexes(home.memory_indexes, store, services.embedder)
@@ -123,15 +123,3 @@ def local_zone() -> ZoneInfo:
         return ZoneInfo(tzlocal.get_localzone_name())
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
         return ZoneInfo("UTC")
-
-
-def settings_from(table: object) -> MemorySettings:
-    try:
-        return MemorySettings.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"[packs.{NAME}] {field}: {first['msg']}, not {str(first['input'])[:80]!r}. Correct or remove it. Known "
-            f"settings: {', '.join(MemorySettings.model_fields)}."
-        ) from error

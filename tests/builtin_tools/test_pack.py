@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from builtin_tools.pack import TOOLS, settings_from
+from builtin_tools.pack import TOOLS, BuiltinSettings
 from engine.app.engine import Engine
+from engine.app.pack_settings import pack_settings
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
@@ -90,7 +91,7 @@ async def test_a_download_from_a_server_that_is_busy_once_is_retried(tmp_path: P
 )
 def test_the_error_for_a_wrong_setting_is_one_line_with_the_known_settings(table: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        settings_from(table)
+        pack_settings("builtin", table, BuiltinSettings)
     message = str(caught.value)
     assert expected in message
     assert "download_max_bytes" in message
