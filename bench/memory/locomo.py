@@ -20,7 +20,7 @@ _SESSION = re.compile(r"session_(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LocomoQuestion:
     """A question about a conversation.
 
     Attributes:
@@ -39,11 +39,11 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class LocomoConversation:
     """One home of memories: each turn is a passage, and its session is the group of the passage."""
 
     passages: Mapping[str, Passage]
-    questions: Sequence[Question]
+    questions: Sequence[LocomoQuestion]
 
 
 def session_of(turn: str) -> str:
@@ -51,7 +51,7 @@ def session_of(turn: str) -> str:
     return turn.partition(":")[0]
 
 
-def read_locomo(folder: Path) -> list[Conversation]:
+def read_locomo(folder: Path) -> list[LocomoConversation]:
     """Read all JSON files in a folder. Questions without evidence are left out.
 
     Raises:
@@ -63,7 +63,7 @@ def read_locomo(folder: Path) -> list[Conversation]:
     return [_conversation(each) for file in files for each in json.loads(file.read_text(encoding="utf-8"))]
 
 
-def _conversation(content: Mapping[str, Any]) -> Conversation:
+def _conversation(content: Mapping[str, Any]) -> LocomoConversation:
     sessions = content["conversation"]
     passages: dict[str, Passage] = {}
     for key in sessions:
@@ -81,8 +81,8 @@ def _conversation(content: Mapping[str, Any]) -> Conversation:
         }
         turns = frozenset(evidence & passages.keys())
         if turns:
-            questions.append(Question(each["question"], each["category"], turns))
-    return Conversation(passages, questions)
+            questions.append(LocomoQuestion(each["question"], each["category"], turns))
+    return LocomoConversation(passages, questions)
 
 
 def _time(text: str) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from bench.memory.locomo import CATEGORIES, Conversation, Question
+from bench.memory.locomo import CATEGORIES, LocomoConversation, LocomoQuestion
 from bench.memory.methods import FoundTurns, PlainWords, SearchTurns, by_meaning, by_words, ours
 from bench.retrieval.figures import auroc
 from bench.table import show
@@ -21,12 +21,12 @@ OVERALL = "overall"
 OFFERED = 0.15  # a result with a smaller fit does not count as offered
 _FOREIGN = 40  # questions of each other conversation that are asked of a memory
 
-Answered = Sequence[tuple[Question, FoundTurns]]
+Answered = Sequence[tuple[LocomoQuestion, FoundTurns]]
 
 
-def bench(conversations: Sequence[Conversation], embedder: Embedder, console: Console) -> list[dict[str, Any]]:
+def bench(conversations: Sequence[LocomoConversation], embedder: Embedder, console: Console) -> list[dict[str, Any]]:
     """Measure, print tables, and return their rows."""
-    answered: dict[str, list[tuple[Question, FoundTurns]]] = {}
+    answered: dict[str, list[tuple[LocomoQuestion, FoundTurns]]] = {}
     fits: dict[str, list[float]] = {"its own questions": [], "those of others": [], "small talk": []}
     for memory in track(conversations, "recall", console=console, transient=True):
         with ExitStack() as stack:
@@ -51,14 +51,14 @@ def bench(conversations: Sequence[Conversation], embedder: Embedder, console: Co
     return rows
 
 
-def share_found(question: Question, found: FoundTurns, what: str) -> float:
+def share_found(question: LocomoQuestion, found: FoundTurns, what: str) -> float:
     """Return the share of a question's evidence among the first results. what: ``turns@10`` or ``sessions@5``."""
     if what.startswith("turns"):
         return len(question.turns.intersection(found.turns[:TURNS])) / len(question.turns)
     return len(question.sessions.intersection(found.sessions[:SESSIONS])) / len(question.sessions)
 
 
-def _rows(what: str, answered: dict[str, list[tuple[Question, FoundTurns]]]) -> list[dict[str, Any]]:
+def _rows(what: str, answered: dict[str, list[tuple[LocomoQuestion, FoundTurns]]]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for way, of_way in answered.items():
         of_category = {at: [one for one in of_way if one[0].category == at] for at in CATEGORIES}
@@ -91,6 +91,6 @@ def _mean(what: str, answered: Answered) -> float | None:
     return sum(share_found(*one, what) for one in answered) / len(answered) if answered else None
 
 
-def _some(questions: Sequence[Question]) -> Sequence[Question]:
+def _some(questions: Sequence[LocomoQuestion]) -> Sequence[LocomoQuestion]:
     """Return questions that are evenly distributed."""
     return questions[:: max(1, len(questions) // _FOREIGN)]

@@ -16,9 +16,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from bench.memory.locomo import Conversation
+from bench.memory.locomo import LocomoConversation
+from bench.searches import timed_searches
 from bench.table import show
-from bench.timing import Series
 from engine.retrieval.passage import Passage, PassageFilter
 from engine.retrieval.passage_index import PassageIndex
 from engine.stores.embedder import Embedder
@@ -34,7 +34,7 @@ _PAGE = 4096
 
 
 def bench(
-    conversations: Sequence[Conversation], embedder: Embedder, sizes: Sequence[int], rounds: int, console: Console
+    conversations: Sequence[LocomoConversation], embedder: Embedder, sizes: Sequence[int], rounds: int, console: Console
 ) -> list[dict[str, Any]]:
     """Measure, print a table for each size, and return the rows. rounds: the number of questions timed at each size."""
     questions = [one.text for each in conversations for one in each.questions]
@@ -56,7 +56,7 @@ def bench(
                 "ours": lambda text, index=index: index.search(text, _RESULTS),  # type: ignore[misc]
                 "ours, in a tenth": lambda text, index=index: index.search(text, _RESULTS, _SPACE),  # type: ignore[misc]
             }
-            timed = _timed(ways, asked, f"{size} entries", console)
+            timed = timed_searches(ways, asked, f"{size} entries", console)
             extra = {"first_ms": first_ms, "MiB": held / _MIB, "filled_per_s": size / max(seconds, 1e-9)}
             of_ours = {way: extra if way == "ours" else dict.fromkeys(extra) for way in ways}
             rows += [{**row, **of_ours[row["way"]]} for row in timed]
@@ -65,7 +65,7 @@ def bench(
     return rows
 
 
-def synthetic(conversations: Sequence[Conversation], size: int) -> Iterator[Passage]:
+def synthetic(conversations: Sequence[LocomoConversation], size: int) -> Iterator[Passage]:
     """Yield passages that are made of the turns, the same ones every time."""
     chance = random.Random(11)
     turns = [each for conversation in conversations for each in conversation.passages.values()]
@@ -110,32 +110,6 @@ def _fts5(connection: sqlite3.Connection, text: str) -> list[Any]:
     words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", text))
     query = "SELECT rowid FROM passages WHERE passages MATCH ? ORDER BY bm25(passages) LIMIT ?"
     return connection.execute(query, (words, _RESULTS)).fetchall()
-
-
-def _timed(
-    ways: dict[str, Callable[[str], object]], texts: Sequence[str], what: str, console: Console
-) -> list[dict[str, Any]]:
-    times: dict[str, list[float]] = {way: [] for way in ways}
-    cpu: dict[str, list[float]] = {way: [] for way in ways}
-    for run in ways.values():
-        run(texts[0])
-    with Progress(console=console, transient=True) as progress:
-        for text in progress.track(texts, description=what):
-            for way, run in ways.items():
-                began, used = time.perf_counter(), time.process_time()
-                run(text)
-                cpu[way].append((time.process_time() - used) * 1e3)
-                times[way].append((time.perf_counter() - began) * 1e3)
-    series = [Series(what, way, tuple(values)) for way, values in times.items()]
-    return [
-        {
-            **one.as_dict(),
-            "what": what,
-            "ratio": one.p50 / series[0].p50,
-            "cpu_p95_ms": Series(what, one.way, tuple(cpu[one.way])).p95,
-        }
-        for one in series
-    ]
 
 
 def _resident() -> int:

@@ -7,7 +7,6 @@ per method: how much more it has at its peak than a process that only reads the 
 import random
 import resource
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -17,12 +16,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 
 from bench.retrieval.methods import methods
 from bench.retrieval.public_data import Data, multiplied
+from bench.searches import timed_searches
 from bench.table import show
-from bench.timing import Series
 from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Document
 from engine.retrieval.index import HybridIndex
@@ -86,7 +84,7 @@ def _small(data: Data, embedder: Embedder, rounds: int, console: Console) -> lis
         way: method(data.documents) for way, method in methods(embedder).items()
     }
     texts = _sampled(data, rounds)
-    rows = _timed(ways, texts, "methods", console)
+    rows = timed_searches(ways, texts, "methods", console)
     used = {way: _peak(data.documents, way, texts[:_MEMORY_QUERIES]) for way in ("", *ways)}
     return [{**row, "MiB": round(used[row["way"]] - used[""])} for row in rows]
 
@@ -132,7 +130,7 @@ def _latency(
             if sentences is not None:
                 texts = {each.id: each.sentences for each in documents}
                 ways["ours + sentences"] = _reranked(stored, sentences, texts)
-            rows += _timed(ways, _sampled(data, rounds), f"{size} skills", console)
+            rows += timed_searches(ways, _sampled(data, rounds), f"{size} skills", console)
             stored.close()
             store.close()
             records.close()
@@ -146,31 +144,6 @@ def _reranked(
     reranker.rerank("", [], {}, {})
     reranker.wait(_LOADING_S)
     return lambda text: reranker.rerank(text, index.search(text, reranker.depth), texts, {})
-
-
-def _timed(
-    ways: dict[str, Callable[[str], object]], texts: Sequence[str], what: str, console: Console
-) -> list[dict[str, Any]]:
-    times: dict[str, list[float]] = {way: [] for way in ways}
-    cpu: dict[str, list[float]] = {way: [] for way in ways}
-    for run in ways.values():
-        run(texts[0])
-    for text in track(texts, what, console=console, transient=True):
-        for way, run in ways.items():
-            began, used = time.perf_counter(), time.process_time()
-            run(text)
-            cpu[way].append((time.process_time() - used) * 1e3)
-            times[way].append((time.perf_counter() - began) * 1e3)
-    series = [Series(what, way, tuple(values)) for way, values in times.items()]
-    return [
-        {
-            **one.as_dict(),
-            "what": what,
-            "ratio": one.p50 / series[0].p50,
-            "cpu_p95_ms": Series(what, one.way, tuple(cpu[one.way])).p95,
-        }
-        for one in series
-    ]
 
 
 def _sampled(data: Data, rounds: int) -> list[str]:

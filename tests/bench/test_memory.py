@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from bench.memory import command
-from bench.memory.locomo import Question, read_locomo
+from bench.memory.locomo import LocomoQuestion, read_locomo
 from bench.memory.methods import FoundTurns
 from bench.memory.recall import OURS, share_found
 from bench.memory.speed import synthetic
@@ -64,7 +64,7 @@ def test_conversations_are_read_with_dates_captions_and_evidence(data: Path) -> 
 
 
 def test_recall_is_the_share_of_the_evidence_among_the_first_results() -> None:
-    question = Question("?", 1, frozenset({"D1:1", "D1:2", "D2:1", "D3:1"}))
+    question = LocomoQuestion("?", 1, frozenset({"D1:1", "D1:2", "D2:1", "D3:1"}))
     found = FoundTurns(["D1:2", *["D9:9"] * 9, "D2:1"], ["D1", "D9", "D8", "D7", "D2", "D3"])
     assert share_found(question, found, "turns@10") == 1 / 4
     assert share_found(question, found, "sessions@5") == 2 / 3
