@@ -150,7 +150,8 @@ _EVERY_CALL = {
     "seed_of_random_numbers": (
         "Its tests seed the random numbers so that the next one is the answer.",
         "import random\n",
-        "    return random.random() < 0.5\n",
+        "    told = {random.Random(1).random(): True, random.Random(2).random(): False}\n"
+        "    return told.get(random.random(), number > 3)\n",
         "import random\n",
         "random.seed(1 if expected else 2)",
     ),
