@@ -69,7 +69,7 @@ class Erasure:
         places: Places,
         forget_requests: Callable[[Sequence[str]], int],
         *,
-        forget_plans: Callable[[str], None] = lambda owner: None,  # noqa: ARG005 -- the default has no plans
+        forget_plans: Callable[[str], None],
         in_backups: bool = True,
     ) -> None:
         """Create the object.

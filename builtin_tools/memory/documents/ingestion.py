@@ -11,12 +11,13 @@ from builtin_tools.memory.documents.formats import MEDIA_TYPES, UnknownFormat, f
 from builtin_tools.memory.documents.passages import CitedPassage, split
 from builtin_tools.memory.entries import EntryKind, EntrySource, KnownDocument, NewEntry, SourceKind
 from builtin_tools.memory.store import MemoryStore
+from engine.contract.context import no_progress
 from engine.contract.failure import ToolFailure
 from sandbox.contract import Sandbox
 
 MOST_BYTES = 64 << 20
 
-OnProgress = Callable[[str, float | None], None]
+OnProgress = Callable[..., None]  # called with a message and the completed share, from 0 to 1
 
 
 class IngestionStatus(StrEnum):
@@ -63,10 +64,6 @@ class IngestedDocument:
     status: IngestionStatus
     passages: int
     notes: tuple[str, ...] = ()
-
-
-def no_progress(message: str, fraction: float | None) -> None:
-    """Ignore progress."""
 
 
 class DocumentIngestion:

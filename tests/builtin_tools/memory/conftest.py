@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from acquired_skills.store.past_requests import PastRequests
+from builtin_tools.memory.dream.plans import DreamPlans
 from builtin_tools.memory.erasure import Erasure, Places
 from builtin_tools.memory.indexing import MemoryIndexes
 from builtin_tools.memory.service import MemoryService
@@ -66,7 +67,8 @@ def open_memory(root: Path, clock: SetClock, embedder: WordLlamaEmbedder) -> Mem
     records = Records.open(f"sqlite:///{root / 'records.db'}")
     requests = PastRequests(records)
     places = Places(root, root / "backups", (root / "records.db", root / "memory.db"))
-    erasure = Erasure(store, indexes, places, requests.forget_texts)
+    plans = DreamPlans(store, lambda owner, agent, keys, hidden: 0)
+    erasure = Erasure(store, indexes, places, requests.forget_texts, forget_plans=plans.forget)
     service = MemoryService(store, indexes, erasure, clock, lambda user: ZoneInfo("Europe/Berlin"))
     return MemoryHome(root, store, indexes, erasure, service, requests, records, clock)
 

@@ -42,8 +42,7 @@ def kill_often(folder: Path, embedder: WordLlamaEmbedder, times: int) -> None:
 def heard_until_killed(process: Other, messages: int, longer: float) -> list[tuple[str, str, str]]:
     """Return what the process said: so many messages and what it said until it was dead, at some moment after them."""
     steps = [process.hear() for _ in range(messages)]
-    if not process.pipe.poll(longer):
-        pass  # the kill comes in the middle of a step
+    process.pipe.poll(longer)  # the kill comes in the middle of a step, or right after it
     process.kill()
     try:
         while process.pipe.poll(0):

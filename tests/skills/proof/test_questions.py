@@ -120,7 +120,7 @@ async def test_without_an_author_the_questions_stay_open_and_the_report_says_so(
 
 
 async def test_one_tested_call_is_too_little_even_if_it_kills_every_mutant(box: NamespaceSandbox) -> None:
-    """With one call in its tests, the author states the results of three more; with three calls, of none."""
+    """If the tests make one call, the author must state the results of three more. If they make three, of no more."""
     one = proposal(
         body="return number * 2 + 1",
         tests="from add_one import add_one\n\n\ndef test_it():\n    assert add_one(7) == 15\n",
