@@ -10,23 +10,16 @@ The first line is a header, each other line a document, an entry or an open pair
 Ids are random, so they are kept where they are free. What an earlier import brought is not stored twice.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from builtin_tools.memory.changes import MemoryChange
-from builtin_tools.memory.entries import Entry, EntryKind, KnownDocument, OpenPair, Statement
+from builtin_tools.memory.entries import Entry, KnownDocument
+from builtin_tools.memory.export_reader import FORMAT, VERSION, read_export
 from builtin_tools.memory.scope import MemoryScope
 from builtin_tools.memory.store import MemoryStore
-from builtin_tools.memory.tables import json_text, source_of
-
-FORMAT = "knackbox_memory"
-VERSION = 1
-
-
-class ImportRefused(Exception):
-    """The file is not an export of a memory, or a line of it is invalid. Nothing was imported."""
+from builtin_tools.memory.tables import json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,8 @@ def import_lines(store: MemoryStore, scope: MemoryScope, lines: Iterable[str]) -
         ImportRefused: A line is invalid.
         ToolFailure: The scope may not use a space of the export.
     """
-    documents, entries, pairs = _read(lines, scope)
+    read = read_export(lines, scope)
+    documents, entries = read.documents, read.entries
     with store.changing() as memory:
         ids = _ids(memory, documents, entries)
         present = {entry.id for entry in entries if _is_there(memory, entry)}
@@ -84,7 +78,7 @@ def import_lines(store: MemoryStore, scope: MemoryScope, lines: Iterable[str]) -
             if entry.id not in present:
                 memory.put(_mapped(entry, ids))
         by_id = {entry.id: _mapped(entry, ids) for entry in entries}
-        for pair in pairs:
+        for pair in read.pairs:
             memory.open_pair(by_id[pair.older], by_id[pair.newer], pair.why)
     return ImportedMemories(len(entries) - len(present), len(documents), len(present))
 
@@ -112,45 +106,6 @@ def _mapped(entry: Entry, ids: Mapping[str, str]) -> Entry:
         document=ids.get(entry.document, ""),
         successor=ids.get(entry.successor, ""),
         source=source,
-    )
-
-
-def _read(lines: Iterable[str], scope: MemoryScope) -> tuple[list[KnownDocument], list[Entry], list[OpenPair]]:
-    documents: list[KnownDocument] = []
-    entries: list[Entry] = []
-    pairs: list[OpenPair] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            values = json.loads(line)
-            if number == 1:
-                if values.get(FORMAT) != VERSION:
-                    raise ImportRefused(f"Line 1 is not the header of an export of a memory, version {VERSION}.")
-            elif "document" in values:
-                given = values["document"]
-                documents.append(KnownDocument(**given, owner=scope.owner(given["space"])))
-            elif "entry" in values:
-                entries.append(_entry(values["entry"], scope))
-            else:
-                pairs.append(OpenPair(**values["pair"]))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ImportRefused(f"Line {number} is invalid ({error}). Nothing was imported.") from error
-    known = {each.id for each in entries}
-    return documents, entries, [pair for pair in pairs if {pair.older, pair.newer} <= known]
-
-
-def _entry(values: Mapping[str, Any], scope: MemoryScope) -> Entry:
-    said = values["statement"]
-    return Entry(
-        **{
-            **values,
-            "owner": scope.owner(values["space"]),
-            "kind": EntryKind(values["kind"]),
-            "source": source_of(values["source"]),
-            "statement": None if said is None else Statement(**said),
-            "generation": 0,
-        }
     )
 
 

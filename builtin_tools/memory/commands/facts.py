@@ -20,10 +20,11 @@ from builtin_tools.memory.descriptions import (
     source_in_words,
 )
 from builtin_tools.memory.entries import Entry, EntryKind
+from builtin_tools.memory.export_reader import ImportRefused
 from builtin_tools.memory.recall import RecallRequest
 from builtin_tools.memory.scope import MemoryScope
 from builtin_tools.memory.service import FactToAdd, ForgetPreview, MemoryService
-from builtin_tools.memory.transfer import ImportRefused, export_lines, import_lines
+from builtin_tools.memory.transfer import export_lines, import_lines
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
 from engine.contract.turn import Turn
