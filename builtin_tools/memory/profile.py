@@ -26,12 +26,14 @@ class ProfileItem:
 
     Attributes:
         since: When it was stored, in seconds since the epoch.
+        until: When it was replaced or removed; None if it still holds.
     """
 
     id: str
     key: str
     value: str
     since: float
+    until: float | None = None
 
 
 class Profile:
@@ -88,11 +90,11 @@ class Profile:
         with self._store.reading() as memory:
             return sorted(map(_item, _entries(memory, owner)), key=lambda item: item.key)
 
-    def history(self, owner: str, key: str) -> list[Entry]:
+    def history(self, owner: str, key: str) -> list[ProfileItem]:
         """Return everything that was stored by a key, oldest first."""
         with self._store.reading() as memory:
             found = memory.about(owner, PROFILE, _SUBJECT, checked_key(key))
-        return [entry for entry in found if entry.kind is EntryKind.PROFILE]
+        return [_item(entry) for entry in found if entry.kind is EntryKind.PROFILE]
 
 
 def checked_key(key: str) -> str:
@@ -132,5 +134,5 @@ def _entries(memory: MemoryView, owner: str) -> list[Entry]:
 
 def _item(entry: Entry) -> ProfileItem:
     said = entry.statement
-    key, value = (said.attribute, said.value) if said is not None else entry.text.split(": ", 1)
-    return ProfileItem(entry.id, key, value, entry.learned)
+    assert said is not None  # noqa: S101 -- `set`, a dream and an import store no item without a statement
+    return ProfileItem(entry.id, said.attribute, said.value, entry.learned, entry.holds_to)

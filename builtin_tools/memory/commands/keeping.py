@@ -96,7 +96,7 @@ def profile(
         elif key is not None and value is not None:
             await asyncio.to_thread(kept.set, owner, key, value, source)
         elif key is not None:
-            return [_past(entry) for entry in await asyncio.to_thread(kept.history, owner, key)]
+            return [_past(item) for item in await asyncio.to_thread(kept.history, owner, key)]
         return [_item(item) for item in await asyncio.to_thread(kept.items, owner)]
 
     try:
@@ -151,11 +151,8 @@ def dream(
         emit_json(rows if action == "list" else rows[0])
         return
     for row in rows:
-        emit(
-            f"plan {row['plan']} of {row['made']}: {len(row['steps'])} steps{'' if row['complete'] else ', incomplete'}"
-        )
-        for step in row["steps"] if action != "list" else ():
-            emit(f"  {step}")
+        for line in _plan_lines(row, steps=action != "list"):
+            emit(line)
     if not rows:
         say("there are no plans yet.")
     elif action == "plan" and rows[0]["steps"]:
@@ -229,16 +226,16 @@ def _ingested(row: Row) -> str:
     if row["problem"]:
         return f"not taken in: {row['problem']}"
     notes = f" {' '.join(row['notes'])}" if row["notes"] else ""
-    return f"{row['path']}: {row['status'].replace('_', ' ')}, {row['passages']} passages.{notes}"
+    count = "1 passage" if row["passages"] == 1 else f"{row['passages']} passages"
+    return f"{row['path']}: {row['status'].replace('_', ' ')}, {count}.{notes}"
 
 
 def _item(item: ProfileItem) -> Row:
     return {"key": item.key, "value": item.value, "since": _time(item.since)}
 
 
-def _past(entry: Any) -> Row:
-    until = "" if entry.holds_to is None else _time(entry.holds_to)
-    return {"value": entry.statement.value, "since": _time(entry.learned), "until": until}
+def _past(item: ProfileItem) -> Row:
+    return {"value": item.value, "since": _time(item.since), "until": "" if item.until is None else _time(item.until)}
 
 
 def _lesson(lesson: Lesson) -> Row:
@@ -264,8 +261,8 @@ async def _plan(dreaming: Dreaming, plan: DreamPlan) -> Row:
 
 
 def _plan_lines(row: Row, *, steps: bool) -> list[str]:
-    count, partial = len(row["steps"]), "" if row["complete"] else ", incomplete"
-    head = f"plan {row['plan']} of {row['made']}: {count} steps{partial}"
+    count = "1 step" if len(row["steps"]) == 1 else f"{len(row['steps'])} steps"
+    head = f"plan {row['plan']} of {row['made']}: {count}{'' if row['complete'] else ', incomplete'}"
     return [head, *(f"  {step}" for step in row["steps"])] if steps else [head]
 
 

@@ -26,8 +26,12 @@ def test_a_new_value_replaces_the_old_one_and_the_history_is_kept(store: MemoryS
     assert profile.set(ADA, "home-city", " Oslo ", SOURCE) == (second, second)
     assert [(item.key, item.value) for item in profile.items(ADA)] == [("home_city", "Oslo")]
     history = profile.history(ADA, "home_city")
-    assert [entry.text for entry in history] == ["home_city: Bergen", "home_city: Oslo"]
-    assert (history[0].holds_to, history[0].successor) == (clock.now().timestamp(), second.id)
+    assert [(item.key, item.value) for item in history] == [("home_city", "Bergen"), ("home_city", "Oslo")]
+    assert [item.until for item in history] == [clock.now().timestamp(), None]
+    with store.reading() as memory:
+        replaced = memory.one([ADA], first.id)
+    assert replaced is not None
+    assert replaced.successor == second.id
     removed = profile.remove(ADA, "home_city")
     assert removed == second
     assert profile.items(ADA) == []

@@ -1,6 +1,7 @@
 """`knowledge_base` and `recall` as an engine offers them, and what the engine records of them."""
 
 from collections.abc import AsyncIterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
+from tests.builtin_tools.http_server import Seen, reply, serving
 
 pytestmark = [pytest.mark.spec("MEM-2", "TOOL-4"), pytest.mark.slow]
 
@@ -109,3 +111,44 @@ async def test_an_unknown_time_zone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a time zone"):
         async with Engine.open(home=tmp_path / "home", settings=settings):
             pass
+
+
+@pytest.mark.spec("MEM-3")
+async def test_a_folder_of_the_workspace_is_taken_in_except_what_cannot_be_read(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "workspace" / "papers"
+    folder.mkdir(parents=True)
+    (folder / "boat.md").write_text("# Boats\n\nThe ferry to Trondheim leaves at noon.\n")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing else")
+    (tmp_path / "home" / "secret.md").write_text("# Not for agents\n")
+    done = await do(engine, "ingest_document", source="papers")
+    assert done.success, done.error
+    boat, broken = done.output
+    assert (boat["uri"], boat["passages"], boat["note"]) == ("papers/boat.md", 1, "")
+    assert (broken["uri"], broken["passages"]) == ("papers/broken.pdf", 0)
+    assert broken["note"].startswith("Not taken in: papers/broken.pdf: ")
+    assert [each["uri"] for each in (await do(engine, "list_docs")).output] == ["papers/boat.md"]
+    outside = await do(engine, "ingest_document", source="../secret.md")
+    assert not outside.success
+
+
+@pytest.mark.spec("MEM-3")
+async def test_a_url_is_taken_in_only_where_downloads_are_allowed(tmp_path: Path) -> None:
+    page = b"<html><title>Boats</title><body><p>The ferry to Trondheim leaves at noon.</p></body></html>"
+
+    def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
+        reply(handler, 200, page, {"Content-Type": "text/html; charset=utf-8"})
+
+    with serving({"/boats": answer}) as server:
+        url = server.url("/boats")
+        async with Engine.open(home=tmp_path / "closed") as engine:
+            refused = await do(engine, "ingest_document", source=url)
+            assert not refused.success
+            assert server.seen == []
+        allowed = Settings(packs={"builtin": {"download_allow": ["127.0.0.1"]}})
+        async with Engine.open(home=tmp_path / "open", settings=allowed) as engine:
+            done = await do(engine, "ingest_document", source=url)
+            assert done.success, done.error
+            assert [(each["title"], each["uri"]) for each in done.output] == [("Boats", url)]
+            found = await engine.call("recall", {"query": "When does the ferry leave?"}, ADA)
+            assert "noon" in found.output["hits"][0]["text"]
+            assert (await do(engine, "ingest_document", source=url)).output[0]["unchanged"]
