@@ -16,6 +16,7 @@ import pytest
 from engine.app.config import load_settings
 from engine.app.home import Home
 from engine.interfaces.cli.main import run
+from tests.builtin_tools.memory.documents.samples import pdf
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/guide.md")
@@ -88,6 +89,10 @@ def script_of(block: str) -> str:
         if re.match(r"knackbox serve *(#|$)", command):
             lines += ["knackbox serve & server=$!", "trap 'kill $server; wait $server || true' EXIT"]
             lines += [f"until (: </dev/tcp/127.0.0.1/{PORT}) 2>/dev/null; do kill -0 $server; sleep 0.1; done"]
+        elif " --watch" in command:  # Ctrl-C as soon as it watches; Bash ignores SIGINT in background jobs otherwise
+            lines += ["set -m", f"{command.split('#')[0]} > watch.txt 2>&1 & watch=$!", "set +m"]
+            lines += ["until grep -q 'watching for changes' watch.txt; do kill -0 $watch; sleep 0.1; done"]
+            lines += ["kill -INT $watch; wait $watch"]
         else:
             lines.append(command)
     return "\n".join(lines)
@@ -176,6 +181,10 @@ def prepare(block: str, tmp_path: Path, environ: dict[str, str]) -> Path:
         (forms / "SKILL.md").write_text(
             "---\nname: pdf-forms\ndescription: How to fill in PDF forms.\n---\nRead them.\n"
         )
+    if "manual.pdf" in block:
+        (folder / "manual.pdf").write_bytes(pdf("Press the red button to stop the mill."))
+        (folder / "notes").mkdir()
+        (folder / "notes" / "mill.md").write_text("# Mill\n\nThe mill stands still on Mondays.\n")
     if "knackbox restore latest" in block:
         prepared("audit")
         for lock in home.glob("*.db.lock"):  # makes the home look old enough for its first backup

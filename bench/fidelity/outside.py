@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -23,6 +24,7 @@ from sandbox.linux import syscalls
 
 WORK = "/tmp/work"
 RECORD = "/tmp/work/.record"
+SCRATCH = ("/tmp", "/dev/shm")
 NOBODY = 65534
 _OTHERS = 0o001
 _TIMED_OUT = 124
@@ -99,17 +101,30 @@ def _mount(request: ProcessRequest) -> None:
     closed = sorted({folder for path in request.shown if (folder := _closed_ancestor(path))})
     for folder in closed:
         syscalls.mount("tmpfs", folder, "tmpfs", flags, "size=1m,mode=0755")
-    for path, tree in trees:
-        if any(path.startswith(folder + "/") for folder in closed):
-            os.makedirs(path, exist_ok=True)
-            syscalls.move_mount(tree, path)
-        os.close(tree)
-    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
-    syscalls.mount_setattr(root, syscalls.MOUNT_ATTR_RDONLY)
-    os.close(root)
-    for folder in ("/tmp", "/dev/shm"):
+    _show(trees, closed)
+    _make_read_only("/")
+    for folder in SCRATCH:
         syscalls.mount("tmpfs", folder, "tmpfs", flags, f"size={request.scratch_bytes},mode=1777")
+    for path in _show(trees, SCRATCH):
+        _make_read_only(path)
+    for _, tree in trees:
+        os.close(tree)
     syscalls.mount("proc", "/proc", "proc", flags | syscalls.MS_NOEXEC)
+
+
+def _show(trees: Sequence[tuple[str, int]], hidden: Sequence[str]) -> list[str]:
+    """Mount the trees that lie in hidden folders at their paths again; return these paths."""
+    shown = [(path, tree) for path, tree in trees if any(path.startswith(folder + "/") for folder in hidden)]
+    for path, tree in shown:
+        os.makedirs(path, exist_ok=True)
+        syscalls.move_mount(tree, path)
+    return [path for path, _ in shown]
+
+
+def _make_read_only(path: str) -> None:
+    opened = os.open(path, os.O_PATH | os.O_DIRECTORY)
+    syscalls.mount_setattr(opened, syscalls.MOUNT_ATTR_RDONLY)
+    os.close(opened)
 
 
 def _closed_ancestor(path: str) -> str:
