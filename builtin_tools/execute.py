@@ -107,7 +107,7 @@ async def execute(
     else:
         language, code, source = await _program(ctx, language, code, filename)
     job = Job(
-        language=Language(language) if script is None else Language.PYTHON,  # the starter of a script is Python code
+        language=Language(language) if script is None else Language.PYTHON,  # a script is started by Python code
         code=code,
         files={} if script is None else script.files,
         egress=() if script is None else script.block.destinations,
@@ -144,7 +144,8 @@ async def _program(
 
 def _produced(language: str, outcome: Outcome, created: Sequence[str]) -> Produced[RunOutput]:
     effects = (f"executed:{language}", *(f"created:{path}" for path in created))
-    return Produced(result(outcome), message(outcome), effects)
+    output = result(outcome)
+    return Produced(output, message(output), effects)
 
 
 def result(outcome: Outcome) -> RunOutput:
@@ -159,13 +160,13 @@ def result(outcome: Outcome) -> RunOutput:
     }
 
 
-def message(outcome: Outcome) -> str:
-    """Return the text for the model: the value, then what was printed, with headings if there is more than one."""
+def message(output: RunOutput) -> str:
+    """Return the text for the model: the value, stdout and stderr, with headings if more than one is present."""
     shown = {
-        "value": "" if outcome.value is None else json.dumps(outcome.value, ensure_ascii=False),
-        "stdout": text(outcome.stdout, outcome.stdout_dropped).rstrip("\n"),
-        "stderr": text(outcome.stderr, outcome.stderr_dropped).rstrip("\n"),
-        "limits reached": ", ".join(outcome.usage.limits_hit),
+        "value": "" if output["value"] is None else json.dumps(output["value"], ensure_ascii=False),
+        "stdout": output["stdout"].rstrip("\n"),
+        "stderr": output["stderr"].rstrip("\n"),
+        "limits reached": ", ".join(output["limits_hit"]),
     }
     parts = {name: part for name, part in shown.items() if part}
     if list(parts) in (["value"], ["stdout"]):
@@ -177,7 +178,7 @@ def text(stream: bytes, dropped: int) -> str:
     """Decode a captured stream.
 
     Args:
-        dropped: The number of bytes that were removed from its middle (see `Limits.capture_bytes`).
+        dropped: The number of bytes that were removed from the middle of the stream (see `Limits.capture_bytes`).
     """
     decoded = stream.decode("utf-8", "replace")
     return f"{decoded}\n[{dropped:,} bytes were dropped from the middle]" if dropped else decoded

@@ -30,14 +30,14 @@ _EFFECTS: Mapping[str, Risk] = {
 
 
 def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
-    """Return the highest of the risks indicated by the tool's safety class, annotations, effects and the arguments."""
+    """Return the highest risk that the tool's safety class, annotations and side effects, or the arguments, indicate."""
     hints = spec.annotations
     found = [spec.safety_class if spec.safety_class in _ORDER else "HIGH"]
     if hints.requires_confirmation:
         found.append("HIGH")
     elif hints.destructive:
         found.append("MEDIUM")
-    found += [_EFFECTS[effect] for effect in spec.side_effects if effect in _EFFECTS]
+    found += map(_EFFECTS.__getitem__, _EFFECTS.keys() & spec.side_effects)
     if not isinstance(arguments, Mapping):  # not validated yet
         return max(found, key=_ORDER.index)
     for argument, risks in spec.meta.get(RISK_ARGUMENTS, {}).items():
@@ -48,7 +48,7 @@ def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
 
 
 class AnnotationLog(Guard):
-    """A guard that admits every call, and logs its annotations unless the turn disables that.
+    """A guard that admits every call, and logs the tool's annotations unless the turn disables this.
 
     Nothing is logged unless the logger is enabled for INFO.
     """

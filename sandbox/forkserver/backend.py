@@ -36,7 +36,7 @@ class ForkedConfig:
         max_templates: Templates kept at once.
         forks_per_template: A template is replaced after this many forks.
         template_s: A template is replaced after this many seconds.
-        packages: Site-packages folders that boxes see, read-only. A job with requirements sees those of its environment
+        packages: Site-packages folders that boxes see, read-only. A job with requirements sees its environment's folder
             instead.
         environments: Where environments are kept, and how large they may get.
         egress: The rules that apply to the connections of every job, in addition to the job's own list.
@@ -65,9 +65,9 @@ class ForkedConfig:
 
 
 class ForkedSandbox:
-    """Keeps templates and slots, and runs each job in a forked box. Belongs to the event loop of its first job.
+    """Runs each job in a box that is forked from a template. Belongs to the event loop in which its first job ran.
 
-    A backend adds `run`, `_probe`, and `_start`, which starts the template of a key.
+    A backend is a subclass with the methods `run`, `_probe` and `_start`. `_start` starts the template of a key.
     """
 
     def __init__(self, config: ForkedConfig) -> None:
@@ -88,7 +88,7 @@ class ForkedSandbox:
         await self.aclose()
 
     async def report(self) -> Protections:
-        """Return what this machine enforces, tried once in a separate process."""
+        """Return the protections that this machine enforces. They are tested once, in a separate process."""
         if self._protections is None:
             self._protections = await asyncio.to_thread(self._probe)
         return self._protections
@@ -113,7 +113,7 @@ class ForkedSandbox:
         await self._templates.aclose()
 
     def _probe(self) -> Protections:
-        """Test what this machine enforces. Blocking."""
+        """Test which protections this machine enforces. Blocking."""
         raise NotImplementedError
 
     async def _start(self, key: TemplateKey) -> ForkServer:
@@ -131,7 +131,7 @@ class ForkedSandbox:
         request: tuple[dict[str, object], bytes],
         begin: Callable[[ForkedBox], ForkedJob],
     ) -> Outcome:
-        """Run a job in a fresh box and return once the box is gone. `begin` creates the running job of a box."""
+        """Run a job in a fresh box and return once the box is gone. `begin` creates the `ForkedJob` for a box."""
         try:
             return await self._in_one_box(job, environment, request, begin)
         except TemplateLost:  # nothing has started yet, and another template takes over
@@ -144,7 +144,8 @@ class ForkedSandbox:
         request: tuple[dict[str, object], bytes],
         begin: Callable[[ForkedBox], ForkedJob],
     ) -> Outcome:
-        async with self._using(job.preload, environment) as server:
+        key = self._key(job.preload, environment)
+        async with self._templates.using(key, environment.share if environment else None) as server:
             tree = -1 if job.workspace is None else await self._open_workspace(server, job.workspace)
             try:
                 box = await server.acquire()
@@ -159,8 +160,10 @@ class ForkedSandbox:
 
         A slow start then does not count as a slow job.
         """
-        async with self._using(preload, environment):
-            pass
+        key = self._key(preload, environment)
+        if not self._templates.runs(key):
+            async with self._templates.using(key, environment.share if environment else None):
+                pass
 
     async def _open_workspace(self, server: ForkServer, workspace: Mount) -> int:
         source = os.fspath(workspace.source.absolute())  # the kernel follows the links
@@ -173,9 +176,7 @@ class ForkedSandbox:
             return contextlib.nullcontext()
         return await self._environments.acquire(requirements, on_progress=on_progress)
 
-    def _using(
-        self, preload: tuple[str, ...], environment: Environment | None
-    ) -> contextlib.AbstractAsyncContextManager[ForkServer]:
+    def _key(self, preload: tuple[str, ...], environment: Environment | None) -> TemplateKey:
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
             raise SandboxError(
@@ -188,8 +189,7 @@ class ForkedSandbox:
             packages: tuple[str, ...] = (os.fspath(environment.site_packages),)
         else:
             packages = self._config.packages
-        key = TemplateKey(tuple(sorted(set(preload))), packages)
-        return self._templates.using(key, environment.share if environment else None)
+        return TemplateKey(tuple(sorted(set(preload))), packages)
 
     async def _refuse_without_protection(self) -> None:
         try:
@@ -239,7 +239,7 @@ async def run_to_end(
 
 
 async def _kill(server: ForkServer, box: ForkedBox) -> None:
-    """Kill the box and wait until it is gone, even while this task is being cancelled."""
+    """Kill the box and wait until it is gone, even if this task is cancelled."""
     server.kill(box)
     waiting = asyncio.ensure_future(asyncio.wait_for(box.gone.wait(), _GONE_WAIT_S))
     while not waiting.done():

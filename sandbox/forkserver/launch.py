@@ -63,7 +63,7 @@ def launch(program: Program, config: Mapping[str, Any]) -> tuple[subprocess.Pope
     """Start the supervisor.
 
     Returns:
-        Its process, our end of its socket, and our end of the template's socket.
+        The supervisor's process, our end of the supervisor's socket, and our end of the template's socket.
 
     Raises:
         OSError: The process cannot be started.

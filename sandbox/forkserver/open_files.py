@@ -1,15 +1,15 @@
-"""The limit of open files of a supervisor and its template. Standard library only."""
+"""Raises the limit on open files of a supervisor and its template. Standard library only."""
 
 import contextlib
 import resource
 
 _LEAST = 128  # the descriptors of a box are moved to numbers above 100 while it is made
 _ENOUGH = 1024
-REMEDY = "Raise the limit of open files (`ulimit -n 1024`, or `LimitNOFILE=` of the service) and start again."
+REMEDY = "Raise the limit on open files (`ulimit -n 1024`, or `LimitNOFILE=` of the service) and start again."
 
 
 def ensure_enough() -> None:
-    """Raise this process's limit as far as allowed.
+    """Raise this process's limit on open files to 1024, or as far as allowed.
 
     Raises:
         OSError: The limit is still too low to create boxes.

@@ -70,7 +70,7 @@ class Templates:
     def __init__(self, wear: Wear, start: Callable[[TemplateKey], Awaitable[ForkServer]]) -> None:
         self._wear = wear
         self._start = start
-        # Not a cache of cachetools, because templates in use are not evicted and the others must be ended.
+        # Not a cachetools cache, because templates in use must not be evicted, and evicted templates must be closed.
         self._entries: OrderedDict[TemplateKey, _TemplateSlot] = OrderedDict()
         self._in_use: Counter[TemplateKey] = Counter()
         self._retired: list[_TemplateSlot] = []
@@ -99,6 +99,12 @@ class Templates:
             if not self._in_use[key]:
                 del self._in_use[key]
 
+    def runs(self, key: TemplateKey) -> bool:
+        """Whether a job of this key could start at once: its template is running, and need not be replaced."""
+        entry = self._entries.get(key)
+        server = entry.server if entry is not None else None
+        return server is not None and not server.dead and not self._worn_out(server)
+
     async def aclose(self) -> None:
         """End every template and all of its boxes."""
         self._closed = True
@@ -113,13 +119,15 @@ class Templates:
         if self._closed:
             raise SandboxError("The sandbox is closed.")
         entry = self._entries.get(key)
-        if entry is not None and entry.task.done() and (entry.server is None or entry.server.dead):
-            del self._entries[key]
-            await entry.end()  # reap the processes that are left
-            entry = self._entries.get(key)
-        if entry is not None and entry.server is not None and self._worn_out(entry.server):
-            self._retired.append(self._entries.pop(key))
-            entry = None
+        if entry is not None and entry.task.done():
+            server = entry.server
+            if server is None or server.dead:
+                del self._entries[key]
+                await entry.end()  # reap the processes that are left
+                entry = self._entries.get(key)
+            elif self._worn_out(server):
+                self._retired.append(self._entries.pop(key))
+                entry = None
         if entry is None:
             task = asyncio.ensure_future(self._start(key))
             entry = self._entries[key] = _TemplateSlot(task, lend() if lend else None)

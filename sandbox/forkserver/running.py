@@ -1,6 +1,6 @@
-"""`ForkedJob`: one job in one forked box, seen from the engine.
+"""`ForkedJob`: the engine's side of one job in one forked box.
 
-Sends the job, reads its output and awaits its answer.
+It sends the job, reads the job's output and waits for the box's answer.
 """
 
 import asyncio
@@ -19,25 +19,25 @@ from sandbox.forkserver.server import ForkedBox
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
 _READ = 1 << 16
-_DECODED_AT_ONCE = 16 << 10  # bytes; a longer head, which only an answer can have, is decoded in a thread
+_DECODED_AT_ONCE = 16 << 10  # bytes; a longer header, which only an answer can have, is decoded in a thread
 _MAX_OUTLETS = 64  # sockets one message of the box may carry
-_READS_PER_WAKE = 16  # so that a job that never stops printing does not block the event loop
+_READS_PER_WAKE = 16  # limited so that a job that never stops printing does not block the event loop
 
 
 def _decoded(text: bytes) -> dict[str, Any]:
-    """Decode the head of an answer.
+    """Decode the header of an answer.
 
     Raises:
-        SandboxError: The head has more values than a worker would send.
+        SandboxError: The header has more values than a worker would send.
     """
     if too_many_nodes(text, 2 * MAX_NODES):  # twice the worker's own limit leaves room for what surrounds the value
-        raise SandboxError("The box's answer has too many values to be read.", may_have_started=True)
+        raise SandboxError("The box's answer has too many JSON values.", may_have_started=True)
     said: dict[str, Any] = json.loads(text)
     return said
 
 
 class ForkedJob:
-    """One job in a box, which cannot be used again. Create it inside a running loop, and always close it."""
+    """One job in a box that is used once. Create it inside a running event loop, and always close it."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ForkedJob:
         self.sent = False
 
     async def send(self, header: dict[str, Any], body: bytes, tree: int) -> None:
-        """Send the job to the box; with `tree` >= 0, the mount of its workspace as well."""
+        """Send the job to the box. `tree` is the descriptor of the workspace's mount, or -1."""
         frame = worker.pack(header, body)
         channel = self._box.channel
         self._started = self._loop.time()
@@ -88,7 +88,7 @@ class ForkedJob:
         self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
 
     async def outcome(self) -> Outcome:
-        """Wait for the end of the job. An exception of `on_output` is raised here.
+        """Wait for the end of the job. If `on_output` raised an exception, this method raises it too.
 
         Raises:
             SandboxError: The box itself failed.
@@ -168,7 +168,7 @@ class ForkedJob:
             del self._frame[: start + head]  # the sockets arrived with their frame
 
     def _receive(self, on_outlets: Callable[[Sequence[int]], None]) -> bytes:
-        """Receive from the box, passing its sockets on.
+        """Receive bytes from the box, and pass the sockets that arrive with them to `on_outlets`.
 
         Raises:
             OSError: The connection to the box is lost.

@@ -24,7 +24,7 @@ _START_WAIT_S = 60.0
 _ANSWER_WAIT_S, _LOOK_S = 10.0, 0.5
 _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given up
 _SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
-_PULSE_AGAIN_S = 1.0  # the pulse is requested at most this often, and lasts twice as long (`sandbox.namespace.pulse`)
+_PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX = 3
 
@@ -58,7 +58,7 @@ class ForkServer:
     """One template. Keeps `warm` boxes ready, and forks more on demand."""
 
     def __init__(self, program: Program, config: Mapping[str, Any], warm: int) -> None:
-        """Create the template's object; `start` starts its processes.
+        """Create the object. `start` starts the processes of the template.
 
         Args:
             program: The supervisor's program.
@@ -80,9 +80,9 @@ class ForkServer:
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
         self._pulse_until = 0.0
-        self.dead: str = ""  # the reason, once it has ended
-        self.hung = False  # whether it no longer responds; jobs that run in its boxes may still end
-        self.jobs = 0  # jobs using it at the moment, counted by the owner
+        self.dead: str = ""  # why the template has ended; "" while it runs
+        self.hung = False  # whether the template no longer responds; jobs that run in its boxes may still end
+        self.jobs = 0  # jobs that use the template at the moment, counted by its owner
         self.forks = 0
         self.started = 0.0  # on the event loop's clock
 
@@ -121,7 +121,7 @@ class ForkServer:
             SandboxError: No box can be forked.
         """
         if self.dead:
-            raise TemplateLost(f"The box template ended: {self.dead}")
+            raise TemplateLost(f"The box template ended: {self.dead}.")
         if self._idle:
             return self._idle.popleft()
         future: asyncio.Future[ForkedBox] = asyncio.get_running_loop().create_future()
@@ -153,7 +153,7 @@ class ForkServer:
                 remedy="Use a folder with a shorter path.",
             )
         if self.dead:
-            raise TemplateLost(f"The box template ended: {self.dead}")
+            raise TemplateLost(f"The box template ended: {self.dead}.")
         self._next_id += 1
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._mounts[self._next_id] = future
@@ -161,7 +161,7 @@ class ForkServer:
         return await self._answer(future, f"open the workspace {path}", too_late=os.close)
 
     def abandon(self) -> None:
-        """Kill the processes without asking: the template no longer responds."""
+        """Kill the supervisor and the template, because the template no longer responds."""
         self._kill_processes()
         self._die("it did not answer")
 
@@ -217,7 +217,7 @@ class ForkServer:
         try:
             process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            process.kill()  # its template dies with it
+            process.kill()  # the template dies with its supervisor
             process.wait()
         # A killed supervisor cannot remove its control groups, and its boxes take a moment to die.
         layout, deadline = cgroups.find(), time.monotonic() + _SWEEP_S
@@ -295,7 +295,7 @@ class ForkServer:
             self._die(message["error"], message.get("remedy", _ASK_DOCTOR))
 
     def _take(self, box_id: int, descriptors: list[int]) -> None:
-        """Register a new box, or fail if this process had no free descriptors in which to receive those of the box."""
+        """Register a new box. Fail a waiting request if this process had no free descriptors to receive the box's."""
         if len(descriptors) == _DESCRIPTORS_PER_BOX:
             channel = socket.socket(fileno=descriptors[0])
             channel.setblocking(False)

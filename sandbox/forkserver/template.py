@@ -34,13 +34,13 @@ class TemplateLoop:
         self._poller = select.poll()
 
     def serve(self) -> None:
-        """Serve until the engine closes its end.
+        """Carry out orders until the engine closes its end of the socket.
 
         Raises:
             OSError: The template cannot be prepared.
         """
         missing = self.prepare()
-        worker.leave_no_trace()  # here and not in each fork, where it would copy pages while the job waits
+        worker.leave_no_trace()  # done here, because in each fork it would copy pages while the job waits
         gc.collect()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
         orders.send(self._control, {"op": "ready", "missing": missing})
@@ -64,8 +64,8 @@ class TemplateLoop:
 
         Args:
             box_id: The engine's number of the box.
-            given: The descriptors of its channel, stdout and stderr.
-            group: Its control group, if there is one.
+            given: The descriptors of the box's channel, stdout and stderr.
+            group: The control group of the box; None without control groups.
 
         Raises:
             OSError: The process cannot be forked.
@@ -73,7 +73,7 @@ class TemplateLoop:
         raise NotImplementedError
 
     def clean_up(self, box_id: int, status: int) -> None:
-        """Remove what a box has left behind. `status` is its exit status, as returned by waitpid."""
+        """Remove what a box has left behind. `status` is the exit status of the box, as returned by waitpid."""
 
     def watch(self, box_id: int, pid: int) -> None:
         """Report the box as gone when this process ends. It is a child of the template and the first in its box."""
@@ -82,7 +82,7 @@ class TemplateLoop:
         self._poller.register(pidfd, select.POLLIN)
 
     def pids(self) -> set[int]:
-        """Return the first processes of all boxes that have not ended."""
+        """Return the pid of the first process of each box that has not ended."""
         return {pid for _, pid in self._boxes.values()}
 
     def _carry_out(self, order: dict[str, Any]) -> None:

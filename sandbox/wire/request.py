@@ -14,7 +14,7 @@ The header's fields:
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import PurePosixPath
 from typing import Any
@@ -77,16 +77,12 @@ def _must_be_sensible(job: Job) -> None:
             raise SandboxError(
                 f"The limit {limit.name} is {getattr(job.limits, limit.name)!r}.", remedy="Set it to more than 0."
             )
-    texts = [*job.env.keys(), *job.env.values(), *job.argv, *job.files, *job.collect]
-    if any("\0" in text for text in texts):
+    texts = "\n".join((*job.env.keys(), *job.env.values(), *job.argv, *job.files, *job.collect))
+    if "\0" in texts:
         raise SandboxError("A name, argument or variable of the job contains a NUL byte.", remedy="Remove the byte.")
-    for path in job.files:
-        _must_stay_inside(path)
-    parents = {str(parent) for path in job.files for parent in PurePosixPath(path).parents}
-    if both := sorted(parents & {str(PurePosixPath(path)) for path in job.files}):
-        raise SandboxError(f"{both[0]!r} is both a file and a folder of the job.", remedy="Rename one of them.")
-    for text in (job.code, *texts):
-        _utf8(text)
+    _utf8(job.code + texts)
+    if job.files:
+        _must_fit_in_a_folder(job.files)
     if job.call is not None:
         _must_be_callable(job, job.call)
 
@@ -140,7 +136,14 @@ def _environment(given: Mapping[str, str], programs: Programs) -> dict[str, str]
     }
 
 
-def _must_stay_inside(path: str) -> None:
-    pure = PurePosixPath(path)
-    if pure.is_absolute() or ".." in pure.parts or not pure.parts:
-        raise SandboxError(f"File path {path!r} leaves the job's folder.", remedy="Use a relative path without '..'.")
+def _must_fit_in_a_folder(paths: Iterable[str]) -> None:
+    """Check that no file leaves the folder, and that no file is the folder of another one."""
+    files = {path: PurePosixPath(path) for path in paths}
+    for path, pure in files.items():
+        if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+            raise SandboxError(
+                f"File path {path!r} leaves the job's folder.", remedy="Use a relative path without '..'."
+            )
+    folders = {folder for pure in files.values() for folder in pure.parents}
+    if both := sorted(folders.intersection(files.values())):
+        raise SandboxError(f"'{both[0]}' is both a file and a folder of the job.", remedy="Rename one of them.")
