@@ -1,17 +1,24 @@
-"""A process that inserts and forgets until it is killed. It says what it has done, so that nothing of it may be lost."""
+"""Processes that change a memory until they are killed. They say what they have done, so that nothing of it may be lost."""
 
+import asyncio
+import itertools
 import random
 from pathlib import Path
 from typing import Any
 
+from builtin_tools.memory.documents.ingestion import DocumentIngestion, FoundDocument
+from builtin_tools.memory.entries import EntrySource, SourceKind
 from builtin_tools.memory.recall import RecallRequest
 from builtin_tools.memory.scope import MemoryScope
 from builtin_tools.memory.service import FactToAdd
 from engine.contract.turn import Turn
 from engine.stores.embedder import WordLlamaEmbedder
+from sandbox.namespace.backend import NamespaceSandbox
 from tests.builtin_tools.memory.conftest import SetClock, open_memory
+from tests.builtin_tools.memory.dreamer import Dreamer
 
 ADA = Turn(user="ada")
+SECTIONS = 6  # of each document
 OTHERS = ("Rome", "Oslo", "Bonn", "Lyon", "Kyiv")
 
 
@@ -35,3 +42,45 @@ def insert_and_forget(pipe: Any, folder: str, seed: int) -> None:
             pipe.send(("forgetting", victim.text, victim.id))
             service.erasure.erase([victim])
             pipe.send(("forgot", victim.text, victim.id))
+
+
+def document(version: str) -> bytes:
+    """Return a document of which every section names the version."""
+    sections = (
+        f"# Part {part}\n\nThis is part {part} of version {version}.{' Roses.' * 80}\n\n" for part in range(SECTIONS)
+    )
+    return "".join(sections).encode()
+
+
+def ingest_and_dream(pipe: Any, folder: str, seed: int) -> None:
+    """Ingest documents, replace them, and merge near-duplicates, telling the pipe before and after each step."""
+    asyncio.run(_ingest_and_dream(pipe, Path(folder), seed))
+
+
+async def _ingest_and_dream(pipe: Any, folder: Path, seed: int) -> None:
+    pick = random.Random(seed)
+    embedder = WordLlamaEmbedder()
+    home = open_memory(folder, SetClock(), embedder)
+    dreamer = Dreamer(home, embedder)
+    source = EntrySource(SourceKind.TOOL, user="ada")
+    async with NamespaceSandbox() as box:
+        ingestion = DocumentIngestion(home.store, box)
+        pipe.send(("ready", "", ""))
+        for number in itertools.count():
+            version, uri = f"{seed}x{number}", f"{pick.choice(OTHERS)}.md"
+            found = FoundDocument(uri, document(version))
+            pipe.send(("ingesting", uri, version))
+            await ingestion.ingest(found, owner="user:ada", space="personal:general", source=source)
+            pipe.send(("ingested", uri, version))
+            for now in ("", "currently "):
+                text = f"The parcel {version} for Bob is {now}in the hallway."
+                pipe.send(("adding", text, ""))
+                added = await home.service.add(ADA, FactToAdd(text))
+                pipe.send(("added", text, added.entry.id))
+            plan = await dreamer.dreaming.make(ADA)
+            pipe.send(("applying", plan.id, ""))
+            plan = await dreamer.dreaming.apply(plan)
+            pipe.send(("applied", plan.id, str(len(plan.steps))))
+            if pick.random() < 0.5:
+                await dreamer.dreaming.undo(plan)
+                pipe.send(("undone", plan.id, ""))
