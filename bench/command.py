@@ -193,7 +193,7 @@ def documents_(
     as_json: Json = False,
 ) -> None:
     """Documents read into a memory in boxes, compared with their parsers alone: pages per second, citations."""
-    if data is None or not documents.documents_in(data):
+    if data is None or not documents.batches_in(data):
         fail(f"{f'{data} has no documents. ' if data else ''}{documents.HELP}", Exit.USAGE)
     _show(ctx, as_json, lambda console: {"documents": documents.bench(pages, console, data)})
 

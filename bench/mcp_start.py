@@ -1,6 +1,7 @@
 """Starts one MCP server as a process, and times its first answers."""
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -66,8 +67,9 @@ async def _send(
     if number is not None:
         message["id"] = number
     assert process.stdin is not None
-    process.stdin.write(json.dumps(message).encode() + b"\n")
-    await process.stdin.drain()
+    with contextlib.suppress(ConnectionError):  # the server has ended, which `_answer` reports with its stderr
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        await process.stdin.drain()
 
 
 async def _answer(process: asyncio.subprocess.Process, number: int) -> dict[str, Any]:

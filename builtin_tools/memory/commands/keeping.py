@@ -1,6 +1,7 @@
-"""The commands `knackbox memory ingest|profile|lessons|dream`, for what is kept besides facts."""
+"""The commands `knackbox memory ingest|profile|lessons|dream`, for documents, profile, lessons and consolidation."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -12,6 +13,7 @@ import typer
 from builtin_tools.memory.commands.facts import LOCAL, User, reported
 from builtin_tools.memory.documents.formats import SUFFIXES
 from builtin_tools.memory.documents.ingestion import DocumentIngestion, FoundDocument
+from builtin_tools.memory.documents.several import each_of
 from builtin_tools.memory.dream.dreaming import Dreaming
 from builtin_tools.memory.dream.plan import DreamPlan
 from builtin_tools.memory.entries import EntrySource, SourceKind
@@ -39,13 +41,15 @@ def ingest(
     paths: Annotated[list[Path], typer.Argument(exists=True, help="Documents, or folders with documents.")],
     *,
     user: User = LOCAL,
-    space: Annotated[str, typer.Option("--space", help="The space of the passages.")] = GENERAL,
-    watch: Annotated[bool, typer.Option("--watch", help="Take in what changes, until Ctrl-C.")] = False,
+    space: Annotated[str, typer.Option("--space", help="The memory space for the passages.")] = GENERAL,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Also take in documents when they change, until Ctrl-C.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Take documents into the memory: PDF, DOCX, PPTX, XLSX, EPUB, HTML, Markdown, text, CSV and JSON.
 
-    Each is read in a box. A document that has not changed is not read again, and one that has replaces its passages.
+    Each document is read in a box. Unchanged documents are skipped; the passages of changed documents are replaced.
     """
     bar = ProgressBar("reading documents")
 
@@ -75,7 +79,7 @@ def ingest(
 
 def profile(
     ctx: typer.Context,
-    key: Annotated[str | None, typer.Argument(help="What to set or remove, such as home_city.")] = None,
+    key: Annotated[str | None, typer.Argument(help="The key to show, set or remove, such as home_city.")] = None,
     value: Annotated[str | None, typer.Argument(help="The new value.")] = None,
     *,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the key.")] = False,
@@ -84,7 +88,7 @@ def profile(
 ) -> None:
     """Show the facts about the user that are part of every prompt, or set or remove one.
 
-    With a key alone, its history is shown.
+    If only a key is given, show its history.
     """
     source = EntrySource(SourceKind.USER, user=user)
 
@@ -113,7 +117,7 @@ def profile(
 
 
 def lessons(ctx: typer.Context, user: User = LOCAL, as_json: Json = False) -> None:
-    """Show the lessons: mistakes and their fixes, and what became of them."""
+    """Show the lessons: mistakes, their fixes, and how often each lesson was shown, followed and helpful."""
 
     async def work(engine: Engine) -> list[Row]:
         owner = MemoryScope.of(Turn(user=user)).owner(LESSONS)
@@ -133,11 +137,11 @@ def lessons(ctx: typer.Context, user: User = LOCAL, as_json: Json = False) -> No
 def dream(
     ctx: typer.Context,
     action: Annotated[Literal["plan", "show", "apply", "undo", "list"], typer.Argument(help="What to do.")] = "plan",
-    plan: Annotated[str, typer.Option("--plan", help="The id of a plan; by default the newest.")] = "",
+    plan: Annotated[str, typer.Option("--plan", help="The id of a plan; the default is the newest.")] = "",
     user: User = LOCAL,
     as_json: Json = False,
 ) -> None:
-    """Consolidate the memory: make a plan, show it, apply it, or take it back. Nothing is deleted."""
+    """Consolidate the memory: make a plan, show it, apply it, or undo it. Nothing is deleted."""
     turn = Turn(user=user)
 
     async def work(engine: Engine) -> list[Row]:
@@ -156,11 +160,11 @@ def dream(
     if not rows:
         say("there are no plans yet.")
     elif action == "plan" and rows[0]["steps"]:
-        say("to carry it out: knackbox memory dream apply; to take that back: knackbox memory dream undo.")
+        say("to apply the plan: knackbox memory dream apply; to undo it: knackbox memory dream undo.")
 
 
 async def _chosen_plan(engine: Engine, turn: Turn, action: str, plan_id: str) -> DreamPlan:
-    """Make a plan, or find one and do with it what the action says.
+    """Make a plan, or find an existing one and show, apply or undo it.
 
     Raises:
         ToolFailure: There is no such plan.
@@ -183,9 +187,9 @@ async def _take_in(engine: Engine, documents: Sequence[Path], user: str, space: 
     owner = MemoryScope.of(Turn(user=user)).owner(space)
     ingestion = DocumentIngestion(memory.store, engine.sandbox)
     source = EntrySource(SourceKind.DOCUMENT, user=user)
-    rows: list[Row] = []
-    for at, path in enumerate(documents):
-        bar.count(at, len(documents))
+    completed = itertools.count(1)
+
+    async def take_in(path: Path) -> Row:
         row: Row = {"path": str(path), "id": "", "status": "", "passages": 0, "notes": [], "problem": ""}
         try:
             found = FoundDocument(str(path), await asyncio.to_thread(path.read_bytes))
@@ -197,12 +201,15 @@ async def _take_in(engine: Engine, documents: Sequence[Path], user: str, space: 
         else:
             notes = list(done.notes)
             row |= {"id": done.document.id, "status": done.status.value, "passages": done.passages, "notes": notes}
-        rows.append(row)
-    return rows
+        bar.count(next(completed), len(documents))
+        return row
+
+    bar.count(0, len(documents))
+    return await each_of(documents, take_in)
 
 
 def _documents(paths: Sequence[Path]) -> list[Path]:
-    """Return the documents that the paths name, those of folders included, in order."""
+    """Return the documents at the paths, including all documents in folders, in order."""
     found: list[Path] = []
     for path in paths:
         whole = path.absolute()

@@ -16,8 +16,8 @@ _IN_BOX = "builtin_tools/memory/documents/in_box"
 _PACKAGES = ("builtin_tools", "builtin_tools/memory", "builtin_tools/memory/documents", _IN_BOX)
 _ENTRY = "extract_document_.py"
 _OUTPUT = "extracted.json"
-_MOST_OUTPUT = 256 << 20  # bytes of the extracted text, its JSON included
-# Imported by the template once, so that no document waits for the import.
+_MOST_OUTPUT = 256 << 20  # bytes of the extracted text as JSON
+# The template imports these once, so that no document waits for the imports.
 _PRELOAD = {
     "pdf": ("pypdfium2",),
     "docx": ("docx",),
@@ -49,7 +49,7 @@ class Heading:
     """A heading of a document.
 
     Attributes:
-        start: The offset in the text from which it applies.
+        start: The offset of the heading in the text.
         level: 1 for the highest.
     """
 
@@ -63,7 +63,7 @@ class ExtractedText:
     """The text of a document.
 
     Attributes:
-        title: The title that the document gives itself; "" for none.
+        title: The title in the document's metadata; "" if there is none.
         pages: The offset at which each page begins; empty if the format has no pages.
         notes: What a person should know about the text, such as that pages have no text.
     """
@@ -82,8 +82,8 @@ async def extract(sandbox: Sandbox, data: bytes, format_name: str, *, name: str,
         sandbox: Runs the box.
         data: The document.
         format_name: A key of `MEDIA_TYPES` in `formats`.
-        name: What messages call the document.
-        agent: The agent whose job it is.
+        name: The name of the document in error messages.
+        agent: The agent for which the job runs.
 
     Raises:
         ToolFailure: The document cannot be read (DIAGNOSTIC). The message names the cause.
@@ -117,10 +117,10 @@ def _problem(outcome: Outcome) -> str:
 
 
 def _read(data: bytes, name: str) -> ExtractedText:
-    """Check and convert what a box wrote. A malicious document may have written it.
+    """Check and convert the file that a box wrote. A malicious document may have forged it.
 
     Raises:
-        ToolFailure: It has another form.
+        ToolFailure: The file is malformed.
     """
     try:
         found: dict[str, Any] = json.loads(data)

@@ -38,8 +38,8 @@ def format_of(data: bytes, name: str, media_type: str = "") -> str:
 
     Args:
         data: The whole document.
-        name: Its path or URL.
-        media_type: What a server said it is; "" if unknown.
+        name: The path or URL of the document.
+        media_type: The media type that a server stated; "" if unknown.
 
     Raises:
         UnknownFormat: The format is not supported.

@@ -11,6 +11,7 @@ from builtin_tools.memory.documents.formats import MEDIA_TYPES, UnknownFormat, f
 from builtin_tools.memory.documents.passages import CitedPassage, split
 from builtin_tools.memory.entries import EntryKind, EntrySource, KnownDocument, NewEntry, SourceKind
 from builtin_tools.memory.store import MemoryStore
+from builtin_tools.memory.view import MemoryView
 from engine.contract.context import no_progress
 from engine.contract.failure import ToolFailure
 from sandbox.contract import Sandbox
@@ -21,13 +22,13 @@ OnProgress = Callable[..., None]  # called with a message and the completed shar
 
 
 class IngestionStatus(StrEnum):
-    """What happened to a document.
+    """What happened to a document that was ingested.
 
     Attributes:
-        NEW: It was stored.
-        REPLACED: It was known, has changed, and its passages were replaced.
-        UNCHANGED: It was known and is the same.
-        SAME_CONTENT: A document with the same bytes is known from another place, and was kept.
+        NEW: It was stored for the first time.
+        REPLACED: It has changed since it was stored, so its passages were replaced.
+        UNCHANGED: It is already stored and has not changed.
+        SAME_CONTENT: A document with the same bytes is already stored under another path or URL, and was kept.
     """
 
     NEW = "new"
@@ -41,8 +42,8 @@ class FoundDocument:
     """A document to be stored.
 
     Attributes:
-        uri: Where it was read: a path or a URL.
-        media_type: What a server said it is; "" if unknown.
+        uri: The path or URL from which it was read.
+        media_type: The media type that a server stated; "" if unknown.
     """
 
     uri: str
@@ -56,8 +57,8 @@ class IngestedDocument:
 
     Attributes:
         document: The stored document.
-        passages: How many passages it has.
-        notes: What a person should know about its text.
+        passages: The number of its passages.
+        notes: Remarks about its text for a person, such as that pages have no text.
     """
 
     document: KnownDocument
@@ -67,7 +68,7 @@ class IngestedDocument:
 
 
 class DocumentIngestion:
-    """Stores documents. Its methods are coroutines, and block no event loop."""
+    """Stores documents. Its methods are coroutines and do not block the event loop."""
 
     def __init__(self, store: MemoryStore, sandbox: Sandbox) -> None:
         self._store = store
@@ -82,13 +83,13 @@ class DocumentIngestion:
         source: EntrySource,
         progress: OnProgress = no_progress,
     ) -> IngestedDocument:
-        """Store a document, unless it is known and has not changed.
+        """Store a document, unless it is already stored and has not changed.
 
         Args:
             found: The document.
-            owner: To whom its passages belong.
+            owner: The owner of its passages.
             space: The memory space of its passages.
-            source: Who stores it. The place of each passage is added to it.
+            source: Who stores it. Each passage gets a copy with its position in the document.
             progress: Called with what is being done and the completed share, from 0 to 1.
 
         Raises:
@@ -126,28 +127,33 @@ class DocumentIngestion:
         return await asyncio.to_thread(self._store_document, document, passages, source, text.notes)
 
     def _known(self, owner: str, space: str, uri: str, digest: str) -> IngestedDocument | None:
-        """Return the outcome for a document that need not be read again."""
+        """Return the outcome for a document that is already stored and unchanged; None for any other."""
         with self._store.reading() as memory:
-            here = memory.document_at(owner, space, uri)
-            same = here if here is not None and here.digest == digest else memory.document_with(owner, space, digest)
-            if same is None:
-                return None
-            status = IngestionStatus.UNCHANGED if same.uri == uri else IngestionStatus.SAME_CONTENT
-            return IngestedDocument(same, status, len(memory.passages(same.id)))
+            return _same(memory, owner, space, uri, digest)
 
     def _store_document(
         self, document: KnownDocument, passages: list[CitedPassage], source: EntrySource, notes: tuple[str, ...]
     ) -> IngestedDocument:
         with self._store.changing() as memory:
-            # Another process may have stored it while it was read here.
+            # Another process may have stored it meanwhile.
+            same = _same(memory, document.owner, document.space, document.uri, document.digest)
+            if same is not None:
+                return same
             before = memory.document_at(document.owner, document.space, document.uri)
-            if before is not None and before.digest == document.digest:
-                return IngestedDocument(before, IngestionStatus.UNCHANGED, len(memory.passages(before.id)))
             new_id = before.id if before is not None else memory.new_id()
             stored = replace(document, id=new_id, learned=memory.now)
             memory.add_document(stored, [_entry(stored, at, each, source) for at, each in enumerate(passages)])
         status = IngestionStatus.NEW if before is None else IngestionStatus.REPLACED
         return IngestedDocument(stored, status, len(passages), notes)
+
+
+def _same(memory: MemoryView, owner: str, space: str, uri: str, digest: str) -> IngestedDocument | None:
+    here = memory.document_at(owner, space, uri)
+    same = here if here is not None and here.digest == digest else memory.document_with(owner, space, digest)
+    if same is None:
+        return None
+    status = IngestionStatus.UNCHANGED if same.uri == uri else IngestionStatus.SAME_CONTENT
+    return IngestedDocument(same, status, len(memory.passages(same.id)))
 
 
 def _entry(document: KnownDocument, position: int, passage: CitedPassage, source: EntrySource) -> NewEntry:

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from builtin_tools.memory.documents.extraction import ExtractedText, Heading
 
-USUAL = 700  # characters; paragraphs are joined until a passage has as many
-MOST = 1_200  # characters; a longer paragraph is divided
+USUAL = 700  # characters; paragraphs are joined until a passage has this length
+MOST = 1_200  # characters; longer paragraphs are split
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _SENTENCE_END = re.compile(r"(?:(?<=[.!?\u3002\uff01\uff1f])|(?<=[.!?][\"')\]\u201d\u2019\u00bb]))\s+|\n")
 _SPACE = re.compile(r"\s+")
@@ -21,9 +21,9 @@ class CitedPassage:
     """A passage of a document.
 
     Attributes:
-        start, end: The range of characters in the document's text; `end` is excluded. The passage is this range.
-        page: Its page, from 1; None if the format has no pages.
-        title: The headings above it, highest first.
+        start, end: The range of the passage in the document's text, in characters; `end` is excluded.
+        page: The page of the passage, from 1; None if the format has no pages.
+        title: The headings above the passage, highest first.
     """
 
     start: int
@@ -48,7 +48,7 @@ def split(document: ExtractedText) -> list[CitedPassage]:
 
 
 def _titles(headings: Iterable[Heading]) -> dict[int, str]:
-    """Return the headings that apply from an offset on, highest first and joined, by the offset."""
+    """Return the joined headings above each heading's offset, highest first, by offset."""
     titles: dict[int, str] = {}
     path: list[Heading] = []
     for heading in sorted(headings, key=lambda each: (each.start, each.level)):
@@ -59,7 +59,7 @@ def _titles(headings: Iterable[Heading]) -> dict[int, str]:
 
 
 def _ranges(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of at most `MOST` characters without surrounding space, that together hold all of the text."""
+    """Yield ranges of at most `MOST` characters that together cover the text, without surrounding space."""
     start: int | None = None
     stop = begin
     for first, last in _pieces(text, begin, end):
@@ -87,7 +87,7 @@ def _pieces(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _short(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield parts of at most `MOST` characters, divided at spaces where there are any."""
+    """Yield parts of at most `MOST` characters, split at spaces if possible."""
     while end - begin > MOST:
         spaces = list(_SPACE.finditer(text, begin + 1, begin + MOST))
         cut = spaces[-1].start() if spaces else begin + MOST

@@ -1,6 +1,7 @@
-"""`WorkspaceIntake`: takes documents from the workspace of a call, or from a URL, into the memory."""
+"""`WorkspaceIntake`: stores documents from the workspace of a call, or from a URL, in the memory."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -12,55 +13,60 @@ from builtin_tools.memory.documents.ingestion import (
     FoundDocument,
     IngestedDocument,
     IngestionStatus,
+    OnProgress,
 )
+from builtin_tools.memory.documents.several import each_of
 from builtin_tools.memory.entries import EntrySource, SourceKind
 from builtin_tools.memory.intake import IntakeResult
 from builtin_tools.memory.store import MemoryStore
-from engine.contract.context import CallContext
+from engine.contract.context import CallContext, no_progress
 from engine.contract.failure import ToolFailure
 from engine.dispatch.workspace_folder import folder_of, workspace_failures
 from engine.stores.workspace import FolderWorkspace
 
-MOST_FILES = 2_000  # documents of one folder
+MOST_FILES = 2_000  # maximum documents in one folder
 
 
 class WorkspaceIntake:
-    """Implements `DocumentIntake` for calls of tools."""
+    """Implements `DocumentIntake` for tool calls."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
     async def ingest(self, ctx: CallContext, source: str, space: str, owner: str) -> list[IntakeResult]:
-        """Take in a file or a folder of the workspace, or a URL.
+        """Store a file or a folder of the workspace, or a URL.
 
-        Of a folder, every document with a known suffix is taken in. One that cannot be read is reported in its result,
-        and the others are taken in all the same.
+        For a folder, every file with a supported suffix is stored. If one cannot be read, its result says so, and the
+        others are still stored.
 
         Raises:
-            ToolFailure: A single document cannot be read, or there is nothing of this name.
+            ToolFailure: The file or URL cannot be read, or `source` does not exist.
         """
         ingestion = DocumentIngestion(self._store, ctx.sandbox)
         by = EntrySource(SourceKind.DOCUMENT, user=ctx.turn.user, agent=ctx.turn.agent, call_id=ctx.call_id)
 
-        async def take(found: FoundDocument) -> IntakeResult:
-            done = await ingestion.ingest(found, owner=owner, space=space, source=by, progress=ctx.progress)
-            return _result(done)
+        async def take(found: FoundDocument, progress: OnProgress = no_progress) -> IntakeResult:
+            return _result(await ingestion.ingest(found, owner=owner, space=space, source=by, progress=progress))
 
         if source.startswith(("http://", "https://")):
-            return [await take(await _downloaded(ctx, source))]
+            return [await take(await _downloaded(ctx, source), ctx.progress)]
         folder = folder_of(ctx)
         with workspace_failures():
             paths = await asyncio.to_thread(_documents, folder, source)
         if paths is None:
-            return [await take(await _read(folder, source))]
-        results = []
-        for at, path in enumerate(paths):
-            ctx.progress(f"{path} ({at + 1} of {len(paths)})", at / len(paths))
+            return [await take(await _read(folder, source), ctx.progress)]
+        completed = itertools.count(1)
+
+        async def take_one(path: str) -> IntakeResult:
             try:
-                results.append(await take(await _read(folder, path)))
+                result = await take(await _read(folder, path))
             except ToolFailure as error:
-                results.append(IntakeResult("", path, path, 0, note=f"Not taken in: {error}"))
-        return results
+                result = IntakeResult("", path, path, 0, note=f"Not taken in: {error}")
+            number = next(completed)
+            ctx.progress(f"{path} ({number} of {len(paths)})", number / len(paths))
+            return result
+
+        return await each_of(paths, take_one)
 
 
 def _documents(folder: FolderWorkspace, source: str) -> list[str] | None:
@@ -70,7 +76,7 @@ def _documents(folder: FolderWorkspace, source: str) -> list[str] | None:
     found = sorted(_readable(folder, source))
     if len(found) > MOST_FILES:
         raise ToolFailure(
-            f"{source}: it contains {len(found):,} documents, and {MOST_FILES:,} are allowed. Give a folder in it.",
+            f"{source}: it contains {len(found):,} documents, and {MOST_FILES:,} are allowed. Choose a subfolder.",
             reason="too_many_documents",
             may_have_started=False,
         )
@@ -99,7 +105,7 @@ async def _downloaded(ctx: CallContext, url: str) -> FoundDocument:
 def _result(done: IngestedDocument) -> IntakeResult:
     document, notes = done.document, list(done.notes)
     if done.status is IngestionStatus.SAME_CONTENT:
-        notes.append(f"The same content is known as {document.uri}.")
+        notes.append(f"The same content is already stored as {document.uri}.")
     pages = document.data.get("pages")
     return IntakeResult(
         document.id,

@@ -1,4 +1,4 @@
-"""Opens the ZIP archives that DOCX, PPTX, XLSX and EPUB documents are, and refuses those made to exhaust memory."""
+"""Opens DOCX, PPTX, XLSX and EPUB documents as ZIP archives, and refuses ZIP bombs."""
 
 import zipfile
 
@@ -14,7 +14,7 @@ def checked_archive(path: str) -> zipfile.ZipFile:
     """Open an archive.
 
     Raises:
-        UnreadableDocument: It is damaged or encrypted, or its files would be too large when unpacked.
+        UnreadableDocument: The archive is damaged or encrypted, or its files would be too large when unpacked.
     """
     try:
         archive = zipfile.ZipFile(path)

@@ -24,7 +24,7 @@ def read(path: str, outline: Outline) -> None:
     with checked_archive(path) as archive:
         package = _xml(archive, _CONTAINER).find(".//c:rootfile", _NAMES)
         if package is None:
-            raise UnreadableDocument("it is no EPUB document: it names no package file.")
+            raise UnreadableDocument("it is not an EPUB document: it names no package file.")
         place = package.get("full-path", "")
         root = _xml(archive, place)
         outline.title = root.findtext(".//d:title", "", _NAMES)

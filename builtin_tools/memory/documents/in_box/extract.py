@@ -1,4 +1,4 @@
-"""The function that a box calls to read one document. It writes ``extracted.json``, since texts may be long."""
+"""Reads one document in a box. The result is written to ``extracted.json``, because texts may be too long to return."""
 
 import importlib
 import json
@@ -9,7 +9,7 @@ from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDoc
 
 OUTPUT = "extracted.json"
 PACKAGE = "builtin_tools.memory.documents.in_box"
-# Format -> module, function, and the distributions that it needs.
+# Format -> module, function, and the distribution that the module needs.
 READERS = {
     "pdf": ("pdf", "read", "pypdfium2"),
     "docx": ("docx", "read", "python-docx"),
@@ -28,7 +28,7 @@ def extract(path: str, format_name: str) -> dict[str, Any]:
     """Read a document and write the result to ``extracted.json``.
 
     Returns:
-        ``{"problem": text}``, which is "" if the document was read. Libraries may raise anything for a damaged file.
+        ``{"problem": text}``, where the text is "" if the document was read.
     """
     module, function, needed = READERS[format_name]
     outline = Outline()

@@ -32,7 +32,7 @@ def add_html(data: bytes, outline: Outline) -> None:
     try:
         root = lxml_html.document_fromstring(data, parser=parser)
     except etree.ParserError as error:
-        raise UnreadableDocument(f"it holds no HTML ({error}).") from error
+        raise UnreadableDocument(f"it contains no HTML ({error}).") from error
     if not outline.title:
         outline.title = root.findtext(".//title") or ""
     writer = _Writer(outline)
@@ -41,7 +41,9 @@ def add_html(data: bytes, outline: Outline) -> None:
 
 
 def _declared_or_utf8(data: bytes) -> str | None:
-    """Return ``"utf-8"`` if the bytes are valid UTF-8; None lets the parser use what the page declares."""
+    """Return ``"utf-8"`` if the bytes are valid UTF-8, otherwise None: the parser then uses the encoding that the page
+    declares.
+    """
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -1,12 +1,13 @@
-"""`Outline`: the text of a document with the places of its pages and headings, as the readers of formats build it.
+"""`Outline`: the text of a document with the positions of its pages and headings. Each format has a module that fills
+it.
 
-Everything in this package runs in a box and imports only the standard library and the libraries that read formats.
+Everything in this package runs in a box and imports only the standard library and the libraries for the formats.
 """
 
 import re
 from typing import Any
 
-MOST_CHARACTERS = 20_000_000  # of the extracted text
+MOST_CHARACTERS = 20_000_000  # length of the extracted text
 _BLANK_LINES = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[^\S\n]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
@@ -21,7 +22,7 @@ class Outline:
     """Collects the blocks of a document in order. Blocks are separated by a blank line.
 
     Attributes:
-        title: The title that the document gives itself; "" for none.
+        title: The title in the document's metadata; "" if there is none.
         notes: What a person should know about the text, such as that pages have no text.
     """
 
@@ -35,7 +36,7 @@ class Outline:
 
     @property
     def length(self) -> int:
-        """The number of characters so far."""
+        """The number of characters of the text so far."""
         return self._length
 
     def add(self, text: str) -> None:
@@ -44,7 +45,7 @@ class Outline:
         self._append(_BLANK_LINES.sub(_GAP, "\n".join(_SPACES.sub(" ", line).strip() for line in text.split("\n"))))
 
     def add_unchanged(self, text: str) -> None:
-        """Add a block whose lines must stay as they are, without control characters."""
+        """Add a block whose lines must stay as they are. Only control characters are removed."""
         self._append(_CONTROL.sub("", text))
 
     def heading(self, text: str, level: int) -> None:
@@ -61,15 +62,15 @@ class Outline:
             self.mark_heading(start, level, text)
 
     def mark_heading(self, start: int, level: int, text: str) -> None:
-        """Record that a heading begins at an offset of the text, without adding to the text."""
+        """Record a heading at an offset of the text, without adding any text."""
         self._headings.append((start, level, " ".join(_CONTROL.sub("", text).split())[:300]))
 
     def page(self) -> None:
-        """Begin a page with the next block."""
+        """Start a new page: the next block will be its first."""
         self._pages.append(self._length + (len(_GAP) if self._blocks else 0))
 
     def result(self) -> dict[str, Any]:
-        """Return everything as JSON values: text, title, offsets of pages, headings as [offset, level, text], notes."""
+        """Return text, title, page offsets, headings as [offset, level, text], and notes as JSON values."""
         text = _GAP.join(self._blocks)
         return {
             "text": text,

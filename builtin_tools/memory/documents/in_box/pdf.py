@@ -6,7 +6,7 @@ from pypdfium2 import PdfDocument, PdfiumError
 from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
 
 MOST_PAGES = 5_000
-_FEW_CHARACTERS = 16  # a page with fewer is taken for a picture
+_FEW_CHARACTERS = 16  # a page with fewer is assumed to be a picture
 _DEEPEST_BOOKMARK = 6
 _ENCRYPTED = pypdfium2.raw.FPDF_ERR_PASSWORD
 
@@ -18,7 +18,7 @@ def read(path: str, outline: Outline) -> None:
     except PdfiumError as error:
         if getattr(error, "err_code", None) == _ENCRYPTED:
             raise UnreadableDocument("it is protected by a password. Save it without one.") from error
-        raise UnreadableDocument(f"it is damaged or no PDF document ({error}).") from error
+        raise UnreadableDocument(f"it is damaged or not a PDF document ({error}).") from error
     count = len(document)
     if count > MOST_PAGES:
         raise UnreadableDocument(f"it has {count:,} pages, and {MOST_PAGES:,} are allowed. Split it.")

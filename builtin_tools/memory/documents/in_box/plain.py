@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
 from builtin_tools.memory.documents.in_box.rows import MOST_CELL, add_table
 
-_SAMPLE = 64_000  # characters from which the form of a CSV file is guessed
+_SAMPLE = 64_000  # characters from which the CSV dialect is guessed
 _DEEPEST = 100  # levels of nested JSON
 _LINES_AT_ONCE = 10
 
@@ -89,7 +89,7 @@ def _leaves(value: Any, path: str, depth: int) -> Iterator[str]:
 
 
 def _decoded(path: str) -> str:
-    """Return a file as text. The encoding is UTF-8 or guessed."""
+    """Decode a file. If it is not UTF-8, the encoding is guessed."""
     data = Path(path).read_bytes()
     try:
         text = data.decode("utf-8-sig")
@@ -99,5 +99,5 @@ def _decoded(path: str) -> str:
             raise UnreadableDocument("it is not text in a known encoding. Save it as UTF-8.") from None
         text = str(best)
     if "\0" in text[:_SAMPLE]:
-        raise UnreadableDocument("it is not text. Give a file of a supported format.")
+        raise UnreadableDocument("it is not text. Use a file in a supported format.")
     return text.replace("\r\n", "\n").replace("\r", "\n")

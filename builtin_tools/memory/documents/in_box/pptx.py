@@ -10,7 +10,7 @@ from builtin_tools.memory.documents.in_box.outline import Outline
 
 
 def read(path: str, outline: Outline) -> None:
-    """Read a presentation: titles, texts, tables and speaker's notes of its slides."""
+    """Read a presentation: titles, texts, tables and speaker notes of its slides."""
     checked_archive(path).close()
     presentation = Presentation(path)
     outline.title = presentation.core_properties.title or ""

@@ -1,4 +1,4 @@
-"""Writes the rows of tables as lines in which each value follows the name of its column."""
+"""Converts table rows to lines of text such as ``column: value; column: value``."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -6,12 +6,12 @@ from typing import Any
 
 from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
 
-MOST_CELL = 200_000  # characters of one cell
-_ROWS_AT_ONCE = 10  # rows of one block
+MOST_CELL = 200_000  # maximum characters of one cell
+_ROWS_AT_ONCE = 10  # rows in one block of text
 
 
 def add_table(rows: Iterable[Sequence[Any]], outline: Outline) -> None:
-    """Add a table. Its first row that is not empty is taken for the names of its columns, unless it holds numbers."""
+    """Add a table. The first non-empty row becomes the column names if it contains only text."""
     lines = (line for line in _lines(rows) if line)
     while block := list(islice(lines, _ROWS_AT_ONCE)):
         outline.add("\n".join(block))

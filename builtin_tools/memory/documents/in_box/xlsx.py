@@ -8,13 +8,13 @@ from builtin_tools.memory.documents.in_box.rows import add_table
 
 
 def read(path: str, outline: Outline) -> None:
-    """Read a spreadsheet. Formulas are represented by the values that were stored with them."""
+    """Read a spreadsheet. For formulas, the stored results are read."""
     checked_archive(path).close()
     workbook = load_workbook(path, read_only=True, data_only=True)
     outline.title = workbook.properties.title or ""
     for sheet in workbook.worksheets:
         outline.page()
         outline.heading(sheet.title, 1)
-        # Files may claim a million empty rows. The rows that exist decide.
+        # Files may declare a million empty rows, so the declared size is ignored.
         sheet.reset_dimensions()
         add_table(sheet.iter_rows(values_only=True), outline)

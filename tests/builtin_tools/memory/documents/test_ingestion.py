@@ -1,11 +1,13 @@
 """Documents are stored once, replaced when they change, and cited by places in their text."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from builtin_tools.memory.documents.ingestion import DocumentIngestion, FoundDocument, IngestedDocument
 from builtin_tools.memory.documents.ingestion import IngestionStatus as Status
+from builtin_tools.memory.documents.several import each_of
 from builtin_tools.memory.entries import EntrySource, SourceKind
 from builtin_tools.memory.store import MemoryStore
 from engine.contract.failure import ToolFailure
@@ -61,3 +63,39 @@ async def test_a_citation_names_the_page_of_its_passage(store: MemoryStore, box:
         *((number, f"This is about subject {number}.") for number in range(2, 6)),
     ]
     assert {each.title for each in passages} == {"Book"}
+
+
+@pytest.mark.slow
+@pytest.mark.spec("MEM-3")
+async def test_equal_documents_that_are_read_at_the_same_time_are_stored_once(store: MemoryStore, box: Sandbox) -> None:
+    ingestion = DocumentIngestion(store, box)
+
+    async def ingest(uri: str) -> IngestedDocument:
+        found = FoundDocument(uri, TEXT.encode())
+        return await ingestion.ingest(found, owner="user:ada", space="personal:general", source=ADA)
+
+    taken = await each_of([f"{number}.md" for number in range(4)], ingest, 4)
+    assert sorted(each.status for each in taken) == [Status.NEW, *[Status.SAME_CONTENT] * 3]
+    assert len({each.document.id for each in taken}) == 1
+
+
+@pytest.mark.spec("MEM-3")
+async def test_several_documents_keep_their_order_and_the_first_failure_is_raised() -> None:
+    running, most = set(), []
+    may_end = asyncio.Event()
+
+    async def process(number: int) -> int:
+        running.add(number)
+        most.append(len(running))
+        if len(running) == 3:
+            may_end.set()
+        await may_end.wait()
+        running.remove(number)
+        if number == 9:
+            raise ValueError("nine")
+        return -number
+
+    assert await each_of(range(8), process, 3) == [-number for number in range(8)]
+    assert max(most) == 3
+    with pytest.raises(ValueError, match="nine"):
+        await each_of([8, 9], process, 3)
