@@ -1,4 +1,4 @@
-"""`AgentSandbox`: a sandbox that queues all of its jobs for boxes under one agent."""
+"""`AgentSandbox`: a wrapper that queues every job of a sandbox under one agent."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,7 @@ from sandbox.contract import Job, OnOutput, Outcome, Protections, Sandbox
 
 @dataclass(frozen=True, slots=True)
 class AgentSandbox:
-    """Wraps a sandbox for one agent. Every job is queued under that agent, even if the job names another one."""
+    """Wraps a sandbox for one agent. Every job is queued under that agent, even if the job names another agent."""
 
     sandbox: Sandbox
     agent: str

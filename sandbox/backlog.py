@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from sandbox.promises import Promises
 
 MAX_WAIT_S = 10.0  # most clients give up after 30 s, and an estimate may be wrong by a factor of two
-SHED_ABOVE = 1.5  # as a multiple of the longest wait; longer waits mean that the estimates were too low
+SHED_ABOVE = 1.5  # a waiting job is refused after this multiple of the longest wait: the estimates were too low
 
-_PROMISED = 1.25  # as a multiple of the longest wait; the limit for callers who return at the time they were given
+_PROMISED = 1.25  # callers who return at the time they were given may wait for this multiple of the longest wait
 _SHORTEST_S = 0.05
 _LONGEST_S = 60.0
 
@@ -46,7 +46,10 @@ class Backlog:
         return self.wait_s(agent, waiting, interval_s, now) <= self._max_wait_s
 
     def wait_s(self, agent: str, waiting: Mapping[str, int], interval_s: float, now: float) -> float:
-        """Return how long one more job of the agent would wait when agents take turns, counting those due to return."""
+        """Return the wait of one more job of the agent, in seconds. Agents take turns.
+
+        Jobs of agents that are due to return count as waiting.
+        """
         ahead = dict(waiting)
         if len(self._promises):
             for each, count in self._promises.counts(now):
@@ -55,9 +58,9 @@ class Backlog:
         return (own + sum(min(each, own) for each in ahead.values())) * interval_s
 
     def refuse(self, agent: str, waiting: Mapping[str, int], interval_s: float, now: float) -> tuple[float, float]:
-        """Return the expected wait and the delay until the agent should return. Records that time as promised."""
+        """Promise the agent a time to return. Return the expected wait and the delay until that time, in seconds."""
         wait = self.wait_s(agent, waiting, interval_s, now)
-        # Leave half of the longest wait for queueing, which absorbs errors of the estimate.
+        # Leave half of the longest wait for queueing, which absorbs errors in the estimate.
         retry_after = min(max(wait - self._max_wait_s / 2, _SHORTEST_S), _LONGEST_S)
         self._promises.make(agent, now + retry_after)
         return wait, retry_after

@@ -4,7 +4,7 @@ from collections import deque
 
 
 class Capture:
-    """Keeps at most `limit` bytes of the data that is fed: half from the start and half from the end.
+    """Keeps at most `limit` bytes of the data passed to `feed`: half from the start and half from the end.
 
     Attributes:
         seen: The number of bytes fed.

@@ -28,11 +28,11 @@ class Change:
 
     Attributes:
         path: Relative to the workspace.
-        kind: How it changed.
-        data: The whole file.
+        kind: How the path changed.
+        data: The whole content of the file; empty for a link or a deletion.
         mode: Permission bits.
         link: The target of a symbolic link; "" for a file.
-        too_large: Whether the file is too large for an answer. Such a change can be listed but not applied.
+        too_large: Whether the file was too large to send out of the box. Such a change can be listed but not applied.
     """
 
     path: str
@@ -70,7 +70,10 @@ def apply(changes: Iterable[Change], root: Path) -> None:
 
 @contextmanager
 def _parent(root: Path, parts: tuple[str, ...], *, make: bool) -> Iterator[int | None]:
-    """Open the folder of a path step by step; yield None when it does not exist and is not to be created."""
+    """Open a folder below the root step by step, without following links. With `make`, create what is missing.
+
+    Yields the folder's descriptor; None if the folder does not exist and `make` is false.
+    """
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts:

@@ -44,17 +44,17 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one job, in bytes, seconds and counts. Each limit ends the job with its own `End`."""
+    """The limits of one job, in bytes, seconds and counts. A job that exceeds a limit ends with the matching `End`."""
 
     wall_s: float = 30.0
     cpu_s: float = 30.0
     memory_bytes: int = 512 << 20
     processes: int = 64
-    threads: int = 128  # total for all processes; each process has at least one
+    threads: int = 128  # total for all processes; each process has at least one thread
     open_files: int = 256
     file_size_bytes: int = 64 << 20
     disk_bytes: int = 128 << 20
-    output_bytes: int = 16 << 20  # stdout and stderr together; beyond it the job ends with `End.OUTPUT`
+    output_bytes: int = 16 << 20  # stdout and stderr together; a job that prints more ends with `End.OUTPUT`
     capture_bytes: int = 1 << 20  # how much of each stream is kept, half from its head and half from its tail
 
 
@@ -63,7 +63,7 @@ class Writes(StrEnum):
 
     NO = "no"  # mounted read-only
     THROUGH = "through"  # written directly to the folder
-    COPY = "copy"  # written to a layer above the folder; the outcome lists the changes, to be applied or discarded
+    COPY = "copy"  # written to a layer above the folder; the outcome lists the changes, which the caller may apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,10 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An attempt to connect out of a box, as seen by the egress proxy. `address` is the pinned one, or ""."""
+    """An attempt to connect out of a box, as seen by the egress proxy.
+
+    `address` is the IP address that the proxy chose for the destination; "" if it did not choose one.
+    """
 
     destination: str
     allowed: bool
@@ -229,7 +232,7 @@ class Protections:
 
     @property
     def missing(self) -> tuple[Protection, ...]:
-        """The required layers that are not enforced. If there are any, nothing runs."""
+        """The required layers that are not enforced. If there are any, no job runs."""
         return tuple(p for p in self.items if p.required and p.state is State.ABSENT)
 
 
@@ -237,8 +240,8 @@ class SandboxError(Exception):
     """A failure of the sandbox itself, never of the code that it runs.
 
     Attributes:
-        may_have_started: Whether the job may have begun to run. If not, it is safe to repeat.
-        remedy: What a person can do about it, in one line.
+        may_have_started: Whether the job may have begun to run. If not, the job can safely be run again.
+        remedy: What a person can do about the failure, in one line.
     """
 
     def __init__(self, message: str, *, may_have_started: bool = False, remedy: str = "") -> None:
@@ -257,11 +260,11 @@ class Busy(SandboxError):
 
 
 class Unsupported(SandboxError):
-    """The backend lacks this feature on every machine; nothing was run."""
+    """The job needs a feature that the backend lacks on every machine. Nothing was run."""
 
 
 class UnresolvedRequirements(SandboxError):
-    """The requirements of a job have no solution, or could not be fetched. The message is the resolver's own."""
+    """The requirements of a job have no solution, or could not be fetched. The message comes from the resolver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +272,7 @@ class SandboxSettings:
     """The application's settings for a backend. A backend ignores settings that do not apply to it.
 
     Attributes:
-        cache: A folder for data that can be rebuilt, such as package environments; nothing else is kept.
+        cache: A folder for data that can be rebuilt, such as package environments. A backend stores nothing else.
         environments_bytes: Bytes that unused environments may take in the cache.
         build_s: The time limit for building one environment, in seconds.
         allow_private: Hosts and addresses that jobs with egress may reach although they are not public.
@@ -288,13 +291,13 @@ class SandboxSettings:
 
 
 class Sandbox(Protocol):
-    """Runs untrusted code. The entry point of a backend creates one from `SandboxSettings`."""
+    """Runs untrusted code. The entry point of a backend creates a sandbox from `SandboxSettings`."""
 
     @property
     def name(self) -> str: ...
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in a fresh box. Cancelling this kills all its processes before it returns."""
+        """Run one job in a fresh box. Cancelling the call kills all processes of the job before it returns."""
         ...
 
     async def report(self) -> Protections: ...

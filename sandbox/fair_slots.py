@@ -16,7 +16,7 @@ _Turn = asyncio.Future[None]
 
 
 class FairSlots:
-    """Lets `slots` jobs run at once. The others wait in a queue per agent, and the agents take turns.
+    """Lets `slots` jobs run at once. Other jobs wait in one queue per agent, and the agents take turns.
 
     Use it in one event loop.
 
@@ -46,7 +46,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, agent: str) -> AsyncIterator[None]:
-        """Wait for the agent's turn.
+        """Wait for the agent's turn, and occupy a slot during the `async with` block.
 
         Raises:
             Busy: The wait would be too long. The exception says when to return.
@@ -97,14 +97,14 @@ class FairSlots:
         return {agent: len(queue) for agent, queue in self._queues.items()}
 
     def _interval_s(self, now: float) -> float:
-        """Return the time between two releases while all slots are in use."""
+        """Return the expected seconds between two releases of a slot while all slots are in use."""
         age = now - self._sum_of_starts / self._running if self._running else 0.0
         return max(self._mean_held_s, age) / self._slots
 
     def _refusal(self, agent: str, now: float) -> Busy:
         wait, retry_after = self._backlog.refuse(agent, self._waiting(), self._interval_s(now), now)
         return Busy(
-            f"All {self._slots} boxes are in use and {self._queued} jobs are waiting; this one would wait about "
+            f"All {self._slots} boxes are in use and {self._queued} jobs are waiting; this job would wait about "
             f"{wait:.1f} s. Try again in {retry_after:.1f} s.",
             retry_after=retry_after,
         )

@@ -1,6 +1,7 @@
 """Counts the values in JSON text without decoding it.
 
-Decoding is one call that nothing can interrupt. A million empty lists are four megabytes, and take over a second.
+Decoding is a single call that cannot be interrupted. A million empty lists are four megabytes of text, and decoding
+them takes over a second.
 """
 
 MAX_NODES = 100_000  # about 20 ms to decode
@@ -9,7 +10,7 @@ MAX_NODES = 100_000  # about 20 ms to decode
 def too_many_nodes(text: bytes, most: int = MAX_NODES) -> bool:
     """Return whether JSON text contains more than `most` values.
 
-    Each step is a short call, so other threads can run between them.
+    Each step is a short call, so other threads can run between the steps.
     """
     if _structure(text) <= most:
         return False

@@ -1,4 +1,4 @@
-"""`Promises`: records the times that refused callers were given to return. A caller that returns then is admitted."""
+"""`Promises`: records when refused callers were told to return. A caller that returns at that time is admitted."""
 
 from collections import deque
 from collections.abc import Hashable, Iterator
@@ -8,21 +8,21 @@ _GRACE_S = 3.0  # ``Retry-After`` is in whole seconds, so a client returns after
 
 
 class Promises:
-    """Holds one promise per refusal, by caller. A promise lapses when the caller is more than a few seconds late.
+    """Stores one promise per refusal, by caller. A promise lapses when the caller is more than `_GRACE_S` late.
 
     Attributes:
-        due_by_caller: The promised times of each caller. Read only.
+        due_by_caller: The times promised to each caller. Read only.
     """
 
     def __init__(self) -> None:
         self.due_by_caller: dict[Hashable, deque[float]] = {}
 
     def make(self, caller: Hashable, due: float) -> None:
-        """Record that the caller was given the time `due` to return."""
+        """Record that the caller was told to return at the time `due`."""
         self.due_by_caller.setdefault(caller, deque()).append(due)
 
     def keep(self, caller: Hashable, now: float) -> bool:
-        """Return whether the caller has returned at its promised time. If so, the promise is removed."""
+        """Return whether the caller has returned at a promised time. If so, remove that promise."""
         self._lapse(caller, now)
         waiting = self.due_by_caller.get(caller)
         if not waiting or waiting[0] > now + _EARLY_S:
@@ -33,7 +33,7 @@ class Promises:
         return True
 
     def counts(self, now: float) -> Iterator[tuple[Hashable, int]]:
-        """Yield each caller with the number of its promises that have not lapsed."""
+        """Yield each caller that has promises which have not lapsed, with the number of these promises."""
         for caller in list(self.due_by_caller):
             self._lapse(caller, now)
             if caller in self.due_by_caller:

@@ -1,4 +1,4 @@
-"""`ServiceHandle`: gives access to the sockets of a job that is a server, and sends it signals, in every backend."""
+"""`ServiceHandle`: gives access to a server that runs as a job: its sockets, and signals to it, in every backend."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ class ServiceHandle:
         """Create the handle of a job that will listen on these ports of the box's loopback."""
         self.ports = tuple(ports)
         self.folder: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """A descriptor of the folder with a socket for each port, the first named `k-1`, once they are listening."""
+        """A descriptor of the folder with a socket for each port (`k-1`, `k-2`, …), set once they are listening."""
         self._running: Signalled | None = None
 
     def opened(self, descriptors: Sequence[int]) -> None:
@@ -36,7 +36,7 @@ class ServiceHandle:
         self._running = running
 
     def signal(self, number: int) -> None:
-        """Send a signal to the job and its children; does nothing when the job has ended."""
+        """Send a signal to the job and its children. Do nothing if the job has ended."""
         if self._running is not None:
             self._running.signal(number)
 

@@ -1,11 +1,11 @@
 """Runs inside a box: receives one job, runs it and reports once. One file, standard library only, for any image.
 
-It stays one file because it is also started by its path, with an interpreter that cannot import `sandbox`, and because
-its own frames are removed from tracebacks by its file name.
+The worker stays one file because it is also started by its path, with an interpreter that cannot import `sandbox`, and
+because its own frames are removed from tracebacks by the file name.
 
-It exchanges frames: ``u32 header length, u64 body length, header (JSON), body (bytes)``, in network byte order. The
-caller has isolated this process before it calls `run`; nothing here protects anyone. The answer is sent on a separate
-descriptor, so that nothing the code prints can be taken for it.
+Messages are frames: ``u32 header length, u64 body length, header (JSON), body (bytes)``, in network byte order. The
+caller must isolate this process before it calls `run`; this file does not protect the host. The answer is sent on a
+separate descriptor, so that nothing that the code prints can be taken for the answer.
 """
 
 import ast
@@ -37,7 +37,7 @@ MAX_VALUE_BYTES = 4 << 20
 MAX_VALUE_NODES = 100_000  # lists, objects and their elements; the engine accepts no more (`sandbox.nodes`)
 MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
-OWN_FILES = "<knackbox>/"  # the file name that the code of a template's modules claims to be compiled from
+OWN_FILES = "<knackbox>/"  # the beginning of the file names that a template's own modules have in tracebacks
 _NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
 _UMASK = 0o022  # other users can read the files that a job leaves in a workspace, as with any program of its owner
 _NOT_FOUND = 127  # the exit code of a shell for a command that does not exist
@@ -97,7 +97,10 @@ def place_files(folder: str, listing: list[tuple[str, int]], body: bytes) -> Non
 def set_limits(limits: Message, *, data_in_use: int, processes_in_use: int) -> None:
     """Lower the job's rlimits permanently.
 
-    `data_in_use` is the number of bytes that the template's own pages add to RLIMIT_DATA's count.
+    Args:
+        limits: `sandbox.contract.Limits` as a dict.
+        data_in_use: The bytes that RLIMIT_DATA counts although the job does not use them.
+        processes_in_use: The tasks that RLIMIT_NPROC counts although the job did not start them.
     """
     memory = limits["memory_bytes"] + data_in_use
     cpu = max(1, math.ceil(limits["cpu_s"]))
@@ -199,7 +202,7 @@ class _Reporter:
     def send(self, frame: bytes) -> bool:
         """Send the frame.
 
-        Sends nothing and returns False in a forked child, or when the job has replaced the descriptor.
+        In a forked child, or if the job has replaced the descriptor, send nothing and return False.
         """
         if not self.is_owner or not self._is_open():
             return False
@@ -257,7 +260,7 @@ def prepare_template() -> None:
 
 
 def leave_no_trace() -> None:
-    """Remove our own modules from `sys.modules`: the job may have packages of these names."""
+    """Remove our own modules from `sys.modules`, because the job may have packages with these names."""
     if "sandbox" not in sys.modules:  # the template has removed them; reading all names would copy their pages
         return
     for name in [name for name in sys.modules if name == "sandbox" or name.startswith("sandbox.")]:
@@ -428,7 +431,7 @@ def describe(problem: BaseException) -> Message:
 
 
 def _drop_own_frames(shown: traceback.TracebackException, depth: int = 0) -> None:
-    """Keep only the job's frames, here and in the exceptions this one was raised from or contains."""
+    """Keep only the job's frames in an exception, its causes and contexts, and the exceptions of a group."""
     frames = [frame for frame in shown.stack or () if not frame.filename.startswith(_NOT_THE_JOBS)]
     shown.stack = traceback.StackSummary.from_list(frames)
     if not frames and issubclass(shown.exc_type or type, SyntaxError):
@@ -440,14 +443,14 @@ def _drop_own_frames(shown: traceback.TracebackException, depth: int = 0) -> Non
 
 
 def fresh_randomness() -> None:
-    """Reseed after a fork: `random` and `ssl` do it themselves, numpy's global generator does not."""
+    """Reseed numpy's global generator after a fork. `random` and `ssl` reseed themselves."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
 
 
 def rehearse() -> None:
-    """Run the code that every job runs, so that a fork has its own copies of the pages before its job arrives."""
+    """Run the code that every job runs, so that a fork has its own copies of the memory pages before a job arrives."""
     source = (
         "def rehearsal(a: int, b: str = 'x') -> dict:\n    return {'a': a + 1, 'b': [b, None, 1.5]}\nrehearsal(1)\n"
     )
@@ -469,14 +472,17 @@ def rehearse() -> None:
 
 
 def restore_signals() -> None:
-    """Restore the default action of the signals that a template ignores, which a job's code may expect."""
+    """Restore the default actions of signals that a template ignores, because a job's code may expect them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def main() -> None:
-    """Run the frame read from the descriptor argv[1]; the answer goes to argv[2]. For backends without a template."""
+    """Run the job in the frame read from descriptor argv[1], and send the answer to descriptor argv[2].
+
+    For backends without a template.
+    """
     source, result_fd = int(sys.argv[1]), int(sys.argv[2])
     with os.fdopen(source, "rb") as stream:
         header_length, body_length = unpack_head(stream.read(HEADER.size))

@@ -1,7 +1,7 @@
 """The Docker backend: runs every job in its own container, through the docker SDK.
 
 A container is created and started ahead of its job, runs our process 1 (`sandbox.docker.inside`), and waits for one job
-on its standard input. It ends with the job, or with this process, and the engine removes it.
+on its standard input. The container ends with the job or with this process, and Docker removes it.
 """
 
 import asyncio
@@ -30,21 +30,24 @@ _BACKSTOP_S = 5.0  # process 1 of the container enforces the time limit; this ad
 _CLOSE_WAIT_S = 20.0
 _READY_WAIT_S = 10.0
 _ATTEMPTS = 3  # a job fails if this many containers do not accept it
-_WARM_FROM = 2  # containers of a shape are made ahead from this request on; a single request is not worth it
+_WARM_FROM = 2  # from this request for a shape on, containers are kept ready; a single request is not worth it
 _LOG = logging.getLogger("knackbox.sandbox")
 
 
 class DockerSandbox:
-    """Keeps pools of containers by shape. The least recently used pool is closed when there are too many."""
+    """Runs jobs in containers. Containers of one shape form a pool.
+
+    If there are too many pools, the least recently used one is closed.
+    """
 
     name = "docker"
 
     def __init__(self, config: DockerConfig | None = None) -> None:
         self._config = config or DockerConfig()
-        # A job occupies one thread while it runs; the others create and remove containers.
+        # A job occupies one thread while it runs; the remaining threads create and remove containers.
         self._client = Client(self._config.url, 2 * self._config.max_boxes + 4)
         self._owner = ContainerOwner.this_process()
-        # Not a cache of cachetools, because pools must be closed when they are dropped.
+        # Not a cachetools cache, because pools must be closed when they are dropped.
         self._pools: OrderedDict[Shape, Pool] = OrderedDict()
         self._slots = FairSlots(self._config.max_boxes, self._config.max_queue)
         self._info: asyncio.Task[dict[str, Any]] | None = None
@@ -80,9 +83,9 @@ class DockerSandbox:
             )
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
-        """Run a job that is a server until it ends. Cancelling this kills the container.
+        """Run a job that is a server, until it ends. Cancelling the call kills the container.
 
-        It takes no slot, since it may run for hours: the caller must limit the number of these jobs.
+        The job takes no slot, since it may run for hours. The caller must limit the number of these jobs.
 
         Raises:
             SandboxError: The job could not be run, for a reason other than its code.
@@ -108,7 +111,7 @@ class DockerSandbox:
     async def report(self) -> Protections:
         """Return the protections that a container of this configuration has.
 
-        If the engine is unreachable, none is enforced, and the detail says why.
+        If the Docker Engine is unreachable, no protection is enforced, and the detail says why.
         """
         try:
             pool = await self._pool(Shape.of(self._config.limits))
@@ -119,10 +122,10 @@ class DockerSandbox:
         return await self._judge(container)
 
     async def ready(self) -> None:
-        """Check that the engine responds and has the image and the runtime.
+        """Check that the Docker Engine responds and has the image and the runtime.
 
         Raises:
-            SandboxError: Any of these is missing.
+            SandboxError: The engine does not respond, or lacks the image or the runtime.
         """
         try:
             async with asyncio.timeout(_READY_WAIT_S):
@@ -221,7 +224,7 @@ class DockerSandbox:
         except TimeoutError:
             return Outcome(end=End.TIMEOUT)
         finally:
-            # Once the container has answered, all its processes are dead, so nothing has to wait for its removal.
+            # Once the container has answered, all its processes are dead, so its removal can go on in the background.
             ending = self._in_background(container)
             if not answered:
                 await _see_through(ending)
@@ -236,14 +239,14 @@ class DockerSandbox:
             pool = self._pools[shape] = Pool(lambda: self._make(shape), self._in_background, self._config.warm)
         self._pools.move_to_end(shape)
         while len(self._pools) > self._config.max_pools:
-            # Evict the oldest pool that keeps no containers warm; if all do, the oldest.
+            # Evict the least recently used pool that keeps no containers warm, or the least recently used of all.
             others = [other for other in self._pools if other != shape]
             victim = next((other for other in others if not self._pools[other].kept_warm), others[0])
             self._start(self._pools.pop(victim).close())
         return pool
 
     async def _make(self, shape: Shape) -> Container:
-        """Start a container; refuse it when a protection is missing.
+        """Start a container, and check that it has all required protections.
 
         Raises:
             SandboxError: The container cannot be started, or a protection is missing.
@@ -263,7 +266,9 @@ class DockerSandbox:
         return protections.of(self.name, container.facts, await self._engine(), self._config.runtime)
 
     async def _engine(self) -> dict[str, Any]:
-        """Return the engine's info, which is requested once. The first call also removes containers of dead owners.
+        """Return the Docker Engine's info, which is requested once.
+
+        The first call also removes containers whose owner process has ended.
 
         Raises:
             SandboxError: The engine is unreachable, or lacks the image or the configured runtime.
@@ -283,16 +288,16 @@ class DockerSandbox:
             )
         for container in await self._client.call(self._client.containers):
             if is_left_over(container, self._owner):
-                _LOG.info("removing container %s, left by an engine that is gone", container["Id"])
+                _LOG.info("removing container %s, left behind by a process that has ended", container["Id"])
                 await self._client.call(self._client.remove, container["Id"])
         await self._client.call(sweep)
         return info
 
     async def _remove_ours(self) -> None:
-        """Remove the containers of this sandbox until the engine lists none.
+        """Remove the containers of this sandbox until the Docker Engine lists none.
 
         Raises:
-            SandboxError: The engine refuses or is unreachable.
+            SandboxError: The Docker Engine refuses a request or is unreachable.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_WAIT_S):
@@ -311,15 +316,15 @@ class DockerSandbox:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
-            _LOG.warning("a container could not be ended: %s", problem)
+            _LOG.warning("a container could not be removed: %s", problem)
 
 
 async def _see_through(task: asyncio.Task[None]) -> None:
-    """Wait for the end of the task even if the caller is cancelled, so that no process is left."""
+    """Wait until a container is removed, even if the caller is cancelled. This leaves no process behind."""
     while not task.done():
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:  # the wait is necessary even after a second cancel
             continue
-        except SandboxError:  # it was logged when the task ended
+        except SandboxError:  # the error was logged when the task ended
             return

@@ -65,7 +65,10 @@ def boot_frame(preload: tuple[str, ...]) -> bytes:
 
 @cache
 def _sources() -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return every module of ours that the main one needs, and the names of those that are packages."""
+    """Return the source of the main module and of all modules of `sandbox` it needs, by name.
+
+    The second value contains the names of those modules that are packages.
+    """
     sources: dict[str, str] = {}
     packages: list[str] = []
     wanted = [MAIN]
@@ -78,14 +81,14 @@ def _sources() -> tuple[dict[str, str], tuple[str, ...]]:
             packages.append(name)
             place /= "__init__"
         if not place.with_suffix(".py").is_file():
-            continue  # a name in a module, not a module
+            continue  # an object imported from a module, not a module
         sources[name] = place.with_suffix(".py").read_text(encoding="utf-8")
         wanted += _imports(sources[name])
     return sources, tuple(packages)
 
 
 def _imports(source: str) -> Iterator[str]:
-    """Yield the names below `sandbox` that a module imports, and the packages they are in."""
+    """Yield the dotted names below `sandbox` that the source imports, and the packages that contain them."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""The engine's attach stream: demultiplexes it and parses our frames. Blocking, for use in threads.
+"""Demultiplexes the Docker Engine's attach stream and parses our frames. Calls block, so use them in threads.
 
 Docker puts 8 bytes before each piece (Docker Engine API, "Attach to a container", stream format): one byte for the
 stream, three zero bytes, and a u32 length in network byte order.
@@ -53,7 +53,7 @@ class Demultiplexer:
 
 
 class Socket(Protocol):
-    """What a socket, a TLS socket and an SSH channel have in common."""
+    """The methods that a socket, a TLS socket and an SSH channel share."""
 
     def recv(self, size: int, /) -> bytes: ...
     def sendall(self, data: bytes, /) -> None: ...
@@ -64,7 +64,10 @@ class Socket(Protocol):
 
 
 class Channel:
-    """The standard streams of one container. Keeps `owner`, whose garbage collection would close the connection."""
+    """The standard streams of one container.
+
+    The channel keeps a reference to `owner`, because the connection closes when that object is garbage-collected.
+    """
 
     def __init__(self, raw: Socket, owner: object) -> None:
         self._raw = raw
@@ -73,7 +76,7 @@ class Channel:
 
     @property
     def stderr(self) -> str:
-        """The end of the container's own stderr; jobs write elsewhere."""
+        """The tail of the container's own stderr. Jobs do not write to it."""
         return self._streams.stderr.decode(errors="replace").strip()
 
     def send(self, data: bytes) -> None:

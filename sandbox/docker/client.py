@@ -1,6 +1,7 @@
 """`Client`: calls the docker SDK in separate threads, and converts its errors to SandboxError.
 
-The SDK blocks. Its calls run neither on the event loop nor in the loop's default executor, which others need.
+The SDK blocks, so its calls run in a thread pool of their own. The event loop's default executor stays free for other
+code.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ class _Silent(Exception):
 
 
 class Client:
-    """One Docker Engine. Methods named after the engine's own calls block; `call` runs them in a thread."""
+    """A client of one Docker Engine. Methods that send it a request block; run them in a thread with `call`."""
 
     def __init__(self, url: str, threads: int) -> None:
         self._url = url
@@ -87,7 +88,7 @@ class Client:
         self._connected().start(container)
 
     def remove(self, container: str) -> None:
-        """Kill and remove the container, and return once it is dead. A container that is gone already is no error."""
+        """Kill and remove the container, and return once it is dead. It is no error if the container is gone."""
         try:
             self._connected().remove_container(container, v=True, force=True)
         except docker.errors.APIError as problem:
@@ -95,7 +96,7 @@ class Client:
                 raise
 
     def containers(self, owner: str = "") -> list[dict[str, Any]]:
-        """Return our containers, in every state. With `owner`, only those with that owner label."""
+        """Return the containers that carry our label, in every state. With `owner`, return only that owner's."""
         label = f"{OWNER}={owner}" if owner else OWNER
         found: list[dict[str, Any]] = self._connected().containers(all=True, filters={"label": label})
         return found

@@ -36,16 +36,16 @@ _MASKED = (
                      "ocfs2", "pstore", "resctrl", "selinux", "smackfs", "tmpfs", "virtiofs", "xfs", "zonefs")
     ),
 )  # fmt: skip
-# Buffers of a TCP socket (minimum, default, maximum, in bytes), which control groups of version 1 do not count, and
-# the lowest port that any user may bind, since the engine allows all of them.
+# Buffers of a TCP socket (minimum, default, maximum, in bytes), which control groups of version 1 do not count. The
+# last entry is the lowest port that ordinary users may bind, since Docker would let them bind every port.
 _SYSCTLS = {
     "net.ipv4.tcp_rmem": "4096 16384 131072",
     "net.ipv4.tcp_wmem": "4096 16384 131072",
     "net.ipv4.ip_unprivileged_port_start": "1024",
 }
 _MAX_OPEN_FILES = 16_384
-# Unused user ids: systemd assigns these to services while they run (its "Users, Groups, UIDs and GIDs"), and an engine
-# with remapped users has them too. Each container gets a random one, since the kernel counts some resources per user.
+# Unused user ids: systemd assigns these to services while they run (its "Users, Groups, UIDs and GIDs"), and they also
+# exist when Docker remaps user ids. Each container gets a random id, since the kernel counts some resources per user.
 _UIDS = range(61_184, 65_520)
 
 
@@ -54,10 +54,11 @@ class DockerConfig:
     """The settings of the Docker backend: how containers are created, and how many.
 
     Attributes:
-        image: An image with Python 3.11 or newer as `python`, and Bash and Node where jobs need them. It is never
-            pulled.
-        url: The engine's address; "" uses DOCKER_HOST and related variables, as the docker command does.
-        runtime: An OCI runtime the engine knows ("runc", gVisor's "runsc"); "" uses the engine's default.
+        image: An image with Python 3.11 or newer, and Bash and Node where jobs need them. It is never pulled.
+        url: The Docker Engine's address; "" uses DOCKER_HOST and related variables, as the docker command does.
+        runtime: An OCI runtime that is installed in the Docker Engine, such as "runc" or gVisor's "runsc"; "" uses the
+            default runtime.
+        python: The command that starts Python in the image.
         warm: Containers kept ready per shape.
         max_boxes: Jobs that run at once.
         max_queue: Jobs that may wait for a box.
@@ -99,7 +100,7 @@ class Shape:
 
 
 def refuse_unsupported(job: Job) -> None:
-    """Refuse what this backend cannot do.
+    """Refuse a job that needs a feature this backend lacks.
 
     Raises:
         Unsupported: The job needs a feature that this backend lacks.
@@ -118,10 +119,12 @@ def refuse_unsupported(job: Job) -> None:
 def user_for(workspace: Mount | None) -> tuple[int, int]:
     """Return the host user and group a container runs as.
 
-    With a workspace, this is its owner, so that new files get the same owner; otherwise an unused id.
+    With a workspace, the container runs as the owner of the folder, so new files get the same owner. Without one, or
+    if root owns a read-only workspace, it runs as an unused id.
 
     Raises:
-        SandboxError: The owner is root. No container runs as root, and Docker has no id-mapped mounts.
+        SandboxError: The workspace cannot be used, or root owns it and the job may write to it. No container runs as
+            root, and Docker has no id-mapped mounts.
     """
     nobody = random.SystemRandom().choice(_UIDS)
     if workspace is None:
@@ -143,7 +146,7 @@ def user_for(workspace: Mount | None) -> tuple[int, int]:
 
 
 def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict[str, Any]:
-    """Return the body of the engine's "create a container" (Docker Engine API, from version 1.40).
+    """Return the body of the request "Create a container" (Docker Engine API, from version 1.40).
 
     Raises:
         SandboxError: The workspace cannot be used, or belongs to root.
@@ -158,7 +161,7 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
         "Memory": memory,
-        "MemorySwap": memory,  # the sum of both: no swap
+        "MemorySwap": memory,  # memory plus swap; the same value as `Memory` means no swap
         "PidsLimit": max(shape.processes, shape.threads) + _OWN_PROCESSES.get(config.runtime, 1),
         "NanoCpus": int(config.cpus * 1e9),
         "Ulimits": [
@@ -185,7 +188,7 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
                 "Source": os.fspath(shape.workspace.source),
                 "Target": WORK,
                 "ReadOnly": shape.workspace.writes is Writes.NO,
-                # A mount below it would be writable even if the workspace is read-only.
+                # A mount inside the workspace would be writable even if the workspace is read-only.
                 "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
             }
         ]
@@ -198,7 +201,7 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
         "Hostname": "box",
         "Env": ["OPENBLAS_NUM_THREADS=1"],  # process 1 forks, so no library may have started threads
         "OpenStdin": True,
-        "StdinOnce": True,  # when our connection ends, its standard input ends, and with it the container
+        "StdinOnce": True,  # when our connection closes, the container's standard input closes, and the container ends
         "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,

@@ -1,4 +1,4 @@
-"""Starts a container that waits for one job, and ends it."""
+"""Starts a container that waits for one job, and stops containers."""
 
 import contextlib
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def launch(client: Client, creation: dict[str, Any], shape: Shape, wait_s: float
     """Start a container and wait until it is ready. Blocking.
 
     Raises:
-        SandboxError: The container could not be started. It is removed first.
+        SandboxError: The container could not be started, and was removed.
     """
     name = client.create(creation)
     channel = None
@@ -57,23 +57,23 @@ def _ready(channel: Channel, wait_s: float) -> dict[str, Any]:
     except TimeoutError:
         raise SandboxError(f"The container was not ready within {wait_s:g} s. {channel.stderr}") from None
     except ProtocolError as problem:
-        raise SandboxError(f"The container sent {problem}: `python` in the image is not Python.") from None
+        raise SandboxError(f"The container sent {problem}, so the image's Python command is not Python.") from None
     if not frames:
         raise SandboxError(
             f"The container ended before it was ready: {channel.stderr or 'it wrote nothing to stderr'}."
         )
     header = frames[0].header
     if "ready" not in header:
-        raise SandboxError(f"The container could not be made ready: {header.get('failed', header)}.")
+        raise SandboxError(f"The container could not prepare for a job: {header.get('failed', header)}.")
     facts: dict[str, Any] = header["ready"]
     return facts
 
 
 def dismiss(client: Client, container: Container) -> None:
-    """End a container and everything in it, and return once it is dead. Blocking.
+    """Stop a container and everything in it, and return once it is dead. Blocking.
 
-    Closing its input is fastest: process 1 kills and reaps all other processes, and exits. When that takes too long or
-    the connection does not report it, the engine kills the container.
+    Closing its standard input is fastest: process 1 then kills and reaps all other processes, and exits. If that takes
+    too long or the connection fails, the Docker Engine kills the container.
     """
     channel = container.channel
     channel.end_input()

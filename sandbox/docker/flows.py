@@ -1,13 +1,13 @@
 """Flows: connections carried over one stream of frames, with the same code at both ends. Standard library only.
 
-A flow is one connection: a number, and a socket at either end. Its frames:
+A flow is one connection. It has a number, and a socket at either end. Its frames are:
 
-    {"flow": 7, "port": 61001}   begin (only the engine sends it)
+    {"flow": 7, "port": 61001}   begin the flow (only the host side sends this)
     {"flow": 7}, body            data
     {"flow": 7, "more": 131072}  this many bytes have been forwarded, so as many more may be sent
-    {"flow": 7, "end": true}     closed at the other end
+    {"flow": 7, "end": true}     the sender has closed its socket
 
-At most one window of bytes is in transit in each direction. So the flow of a slow reader does not delay the others, and
+At most one window of bytes is in transit in each direction. A slow reader therefore does not delay the other flows, and
 the buffers at each end are limited.
 """
 
@@ -21,9 +21,9 @@ from sandbox.docker.frames import Frame, ProtocolError
 from sandbox.wire.zmtp import Meter
 
 WINDOW = 256 << 10
-_ACKNOWLEDGED_AFTER = WINDOW // 2  # bytes forwarded before an acknowledgement; the sender has the other half as credit
+_ACKNOWLEDGED_AFTER = WINDOW // 2  # bytes forwarded; until then the sender can use the other half of the window
 _READ = 1 << 16
-_LATE = 4096  # most frames that are accepted for a flow after this end has closed it; a full window of small ones
+_LATE = 4096  # maximum number of frames per flow that may arrive after this end has closed the flow
 
 Put = Callable[[dict[str, Any], bytes], None]
 
@@ -33,7 +33,7 @@ class _FlowState:
     """One connection.
 
     Attributes:
-        end: Its socket; None until it is connected.
+        end: The socket at this end; None until it is connected.
         left: Data received from the other end and not yet written.
         credit: Bytes that the other end is ready to receive.
         handed_on: Bytes written since the last acknowledgement.
@@ -81,7 +81,7 @@ class Flows:
         self._may_be_idle += _LATE
 
     def connect(self, number: int, end: socket.socket) -> None:
-        """Pass the flow its socket, which it then owns. If the flow has already ended, the socket is closed."""
+        """Give the flow its socket. The flow then owns the socket. If the flow has already ended, close the socket."""
         flow = self._flows.get(number)
         if flow is None:
             end.close()
@@ -128,7 +128,7 @@ class Flows:
         return descriptor in self._by_descriptor
 
     def move(self, descriptor: int) -> None:
-        """Read and write what is possible on this descriptor."""
+        """Read and write as much as this descriptor allows without blocking."""
         flow = self._by_descriptor[descriptor]
         self._push(flow)
         if flow.number in self._flows:
@@ -152,7 +152,7 @@ class Flows:
             flow.listens = wanted
 
     def read_out(self) -> None:
-        """Send the data that is already in the sockets, as much as the other end accepts."""
+        """Read the data that has already arrived at the sockets, and send as much as the other end accepts."""
         for flow in list(self._by_descriptor.values()):
             while flow.number in self._flows and flow.credit and self._pull(flow):
                 pass

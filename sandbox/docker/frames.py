@@ -67,9 +67,7 @@ def _refuse_larger(frame_bytes: int) -> None:
 
 
 def _object(text: bytearray) -> dict[str, Any]:
-    if too_many_nodes(
-        bytes(text), 2 * MAX_NODES
-    ):  # twice the worker's own limit leaves room for what surrounds the value
+    if too_many_nodes(bytes(text), 2 * MAX_NODES):  # twice the worker's own limit leaves room for the other fields
         raise ProtocolError("a header with too many values")
     try:
         header = json.loads(text)

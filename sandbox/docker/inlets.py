@@ -1,8 +1,8 @@
-"""The engine's sockets for a job that is a server in a container: Unix sockets in a folder of this user.
+"""Unix sockets through which clients on this machine reach a job that is a server in a container.
 
-A container has no network, and its file system is on the engine's machine. So the sockets are here, and their data
-travels over the container's own streams (`sandbox.docker.flows`). The folder is removed with its job; a lock on it
-shows a later process whether the owner is still alive.
+A container has no network, and its file system may be on another machine. So the sockets are in a folder of this user,
+and their data travels over the container's standard streams (`sandbox.docker.flows`). The folder is removed when the
+job ends. Its owner keeps it locked, so that a later process can detect and remove the folder of a dead owner.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ _BACKLOG = 16
 
 
 class KernelSockets:
-    """The listening sockets, in the order of the ports. A context manager, which closes them."""
+    """The listening sockets, in the order of the ports. A context manager that closes them."""
 
     def __init__(self, count: int) -> None:
-        """Create the folder and listen.
+        """Create the folder and the listening sockets.
 
         Args:
             count: The number of ports.
@@ -35,7 +35,7 @@ class KernelSockets:
             OSError: The folder or a socket cannot be created.
         """
         path, self._folder = _locked_folder()
-        # Also removed when the interpreter exits before `close`. A fork of this process does not own the folder.
+        # The folder is also removed if the interpreter exits before `close`. A fork of this process does not own it.
         self._remove = weakref.finalize(self, _remove, path, os.getpid())
         self.listening: list[socket.socket] = []
         try:
@@ -74,9 +74,9 @@ class KernelSockets:
 
 
 def sweep() -> None:
-    """Remove the folders of processes that were killed."""
+    """Remove the socket folders that killed processes left behind."""
     for path in _base().glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # it belongs to another user, is in use, or was removed in the meantime
+        with contextlib.suppress(OSError):  # the folder belongs to another user, is in use, or has been removed
             folder = _open(path)
             try:
                 if os.fstat(folder).st_uid == os.geteuid():
@@ -89,7 +89,7 @@ def sweep() -> None:
 def _locked_folder() -> tuple[Path, int]:
     """Create a folder for this user and lock it.
 
-    A folder that a sweep removes before it is locked is replaced by a new one.
+    If `sweep` removes the folder before it is locked, create another one.
     """
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_base()))

@@ -1,7 +1,7 @@
-"""Labels each container with its owner, so that containers of a dead owner are found and removed.
+"""Labels each container with the process that owns it, so that containers of a dead process can be found and removed.
 
-When its owner ends, a container ends by itself, because its standard input ends, and the engine removes it. The labels
-are for containers that were created but not started yet, and for runtimes that behave otherwise.
+Normally a container ends with its owner: its standard input closes, it exits, and Docker removes it. The labels are for
+containers that were created but not started, and for runtimes that behave differently.
 """
 
 import os
@@ -18,7 +18,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class ContainerOwner:
-    """This process, in a form other processes understand. `name` is `<pid>.<boot id>.<random>`."""
+    """Identifies this process to other processes. `name` is `<pid>.<boot id>.<random>`."""
 
     name: str
     pid_namespace: str
@@ -36,9 +36,10 @@ class ContainerOwner:
 
 
 def is_left_over(container: Mapping[str, Any], us: ContainerOwner) -> bool:
-    """Return whether the owner of this container, as the engine lists it, is dead.
+    """Return whether a container of another owner, as Docker lists it, can be removed.
 
-    True only when that is certain: an owner on another machine, or in another pid namespace, may be alive.
+    This is so if the container has exited, or if its owner is certainly dead. An owner on another machine or in another
+    pid namespace may be alive.
     """
     labels = container.get("Labels") or {}
     name = labels.get(OWNER, "")
@@ -56,7 +57,7 @@ def _pid_namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when this process started, in ticks since boot; "" when it does not exist."""
+    """Return when a process started, in ticks since boot; "" if the process does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_START_TIME]
     except OSError:

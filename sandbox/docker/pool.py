@@ -16,7 +16,7 @@ class Pool:
     Args:
         make: Starts a container. It raises SandboxError if that fails, and is never cancelled half-way, which would
             leave a container behind.
-        dispose: Ends a container that is not needed any more; returns at once.
+        dispose: Starts removing a container that is no longer needed, and returns at once.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Pool:
             self._start()
 
     async def close(self) -> None:
-        """End the waiting containers. Pending requests still receive a container; new requests are refused."""
+        """Remove the waiting containers. Pending requests still receive a container."""
         self._closed, self._warm = True, 0
         while self._waiting:
             self._dispose(self._waiting.popleft())
@@ -108,4 +108,4 @@ class Pool:
             if not asking.done():
                 asking.set_exception(problem)
                 return
-        _LOG.warning("a container could not be made ahead: %s", problem)
+        _LOG.warning("a container could not be started ahead of its job: %s", problem)

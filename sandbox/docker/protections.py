@@ -42,20 +42,20 @@ def _required(facts: Mapping[str, Any], info: Mapping[str, Any]) -> list[Protect
     volumes = [place for place in writable if place != "/"]
     memory = facts["memory_limit"] or info.get("MemoryLimit")
     processes = facts["process_limit"] or info.get("PidsLimit")
-    cgroups = "Let the engine use the cgroup controllers memory and pids (docker info warns of what is missing)."
+    cgroups = "Enable the cgroup controllers memory and pids for Docker (docker info warns if one is missing)."
     return [
-        _held("pid namespace", facts["pid"] == 1, f"its first process is {facts['pid']}, not 1"),
-        _held("no network", not others, f"it has the interfaces {', '.join(others)}"),
-        _held("read-only root", "/" not in writable, "its root is writable"),
+        _held("pid namespace", facts["pid"] == 1, f"the container's first process is {facts['pid']}, not 1"),
+        _held("no network", not others, f"the container has the network interfaces {', '.join(others)}"),
+        _held("read-only root", "/" not in writable, "the container's root is writable"),
         _held(
             "nothing else writable",
             not volumes,
-            f"it can write {', '.join(volumes)}",
-            "Use an image without VOLUME: what a job leaves there is not limited.",
+            f"the container can write to {', '.join(volumes)}",
+            "Use an image without VOLUME, because the disk limit does not cover volumes.",
         ),
-        _held("no capabilities", facts["capabilities"] == 0, f"it has {facts['capabilities']:#x}"),
+        _held("no capabilities", facts["capabilities"] == 0, f"the container has {facts['capabilities']:#x}"),
         _held("no new privileges", facts["no_new_privileges"], "a set-uid program would get its owner's rights"),
-        _held("ordinary user", facts["uid"] != 0, "it runs as root"),
+        _held("ordinary user", facts["uid"] != 0, "the container runs as root"),
         _held("memory limit", bool(memory), "the engine cannot limit memory", cgroups),
         _held("process limit", bool(processes), "the engine cannot limit processes", cgroups),
     ]
@@ -88,7 +88,7 @@ def _optional(facts: Mapping[str, Any], *, own_kernel: bool) -> list[Protection]
     elif own_kernel:
         items.append(Protection("landlock", State.NOT_NEEDED, False, "the runtime has a kernel of its own"))
     else:
-        why = "the kernel has none, or the engine's seccomp profile refuses it"
+        why = "the kernel has no Landlock, or the engine's seccomp profile refuses it"
         items.append(Protection("landlock", State.ABSENT, False, why, "Use Docker 23 or newer on Linux 5.13 or newer."))
     if facts["own_users"]:
         items.append(Protection("user namespace", State.ENFORCED, required=False))

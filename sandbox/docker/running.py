@@ -1,6 +1,6 @@
-"""`RunningContainerJob`: one job in one container, seen from the engine.
+"""`RunningContainerJob`: the engine's side of one job in one container.
 
-Sends the job, reads its output, and waits for its answer.
+It sends the job, reads the job's output, and waits for the container's answer.
 """
 
 import secrets
@@ -22,7 +22,7 @@ class NotTaken(SandboxError):
 
 
 class RunningContainerJob:
-    """One job in a container, which cannot be used again. The caller ends the container."""
+    """One job in a container. The container cannot be used again, and the caller must remove it."""
 
     def __init__(self, client: Client, container: Container, job: Job, on_output: OnOutput | None) -> None:
         self._client = client
@@ -39,7 +39,7 @@ class RunningContainerJob:
         self._key = secrets.token_hex(16)
 
     async def outcome(self, header: dict[str, Any], body: bytes) -> Outcome:
-        """Run the job to its end. An exception of `on_output` is raised here.
+        """Run the job to its end. If `on_output` raises an exception, this method raises it too.
 
         Raises:
             SandboxError: The container failed.
@@ -63,7 +63,7 @@ class RunningContainerJob:
         return self._container.channel.receive()
 
     def _process_all(self, frames: list[Frame]) -> Outcome | None:
-        """Process frames; return the outcome, if one is the answer.
+        """Process the frames; return the outcome if one of them is the answer.
 
         Raises:
             SandboxError: The container could not run the job.
@@ -81,7 +81,7 @@ class RunningContainerJob:
         return None
 
     def _faulty(self, problem: ProtocolError) -> Outcome:
-        """Process the frames before a faulty one, and return the outcome. One of them may say that the job began.
+        """Process the frames that arrived before a faulty one, which may show that the job began. Return the outcome.
 
         Raises:
             NotTaken: The job had not begun.
@@ -103,10 +103,10 @@ class RunningContainerJob:
         if isinstance(problem, ProtocolError):
             if not self._taken:
                 raise NotTaken(f"The container sent {problem}.") from None
-            # Process 1 sends only valid frames, so the job has written this; some runtimes do not prevent it.
+            # Process 1 sends only valid frames, so the job has written this one, which some runtimes do not prevent.
             return self._outcome(End.POLICY, usage={"limits_hit": []})
         if self._taken:
-            raise SandboxError(f"The container was lost: {problem}.", may_have_started=True) from None
+            raise SandboxError(f"The connection to the container broke: {problem}.", may_have_started=True) from None
         raise NotTaken(f"The container ended before it accepted the job: {problem}.") from None
 
     def _take(self, frame: Frame) -> None:

@@ -1,7 +1,7 @@
-"""`ServiceJob`: a job that is a server in a container, seen from the engine. Carries its connections and signals.
+"""`ServiceJob`: the engine's side of a job that is a server in a container. Forwards connections and signals to it.
 
-It has a thread of its own, so that its clients are served while the event loop is blocked, and because it may run for
-hours and must not occupy one of the client's threads for that time.
+Each such job has a thread of its own. The server's clients are therefore served while the event loop is blocked, and a
+job that runs for hours does not occupy one of the threads of the Docker `Client`.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _ACCEPT_PAUSE_S = 0.05
 class ServiceJob(RunningContainerJob):
     """A running server. Create it inside a running loop.
 
-    `ports` are ports of the container's loopback, in the order of the inlets.
+    `ports` are the server's loopback ports in the container, in the order of the inlets.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ServiceJob(RunningContainerJob):
         self._last = 0
 
     async def outcome(self, header: dict[str, Any], body: bytes) -> Outcome:
-        """Run the server to its end. Cancelling this first ends the connections; the caller ends the container."""
+        """Run the server to its end. Cancelling the call ends the connections; the caller must remove the container."""
         frame = worker.pack({**header, "key": self._key}, body)
         threading.Thread(target=self._attend, args=(frame,), name="knackbox-kept", daemon=True).start()
         try:
@@ -83,7 +83,7 @@ class ServiceJob(RunningContainerJob):
             await asyncio.shield(signal)
 
     def _attend(self, frame: bytes) -> None:
-        """Run the job, as the thread's function."""
+        """Run the job. This function runs in the job's own thread."""
         done: Callable[[], None]
         try:
             outcome = self._carry(frame)
@@ -98,7 +98,7 @@ class ServiceJob(RunningContainerJob):
         self._tell(done)
 
     def _carry(self, frame: bytes) -> Outcome:
-        """Carry connections until the job ends.
+        """Forward connections and signals until the job ends.
 
         Raises:
             NotTaken: The container ended before it accepted the job.
@@ -126,7 +126,7 @@ class ServiceJob(RunningContainerJob):
             return self._faulty(problem)
         except OSError as problem:
             return self._broken(problem)
-        if self._stopping:  # the reason is not used, and asking the engine for it takes a second
+        if self._stopping:  # nobody uses the reason, and asking Docker for it takes a second
             return self._outcome(End.KILLED, usage={"limits_hit": []})
         return self._client.converting_errors(self._without_answer)
 

@@ -1,8 +1,8 @@
-"""Classifies addresses: determines the kind of each, and whether it is on the public internet.
+"""Classifies IP addresses: public, private, loopback and so on.
 
 Based on IANA's IPv4 and IPv6 Special-Purpose Address Registries. Stricter than `ipaddress.is_global`, whose meaning
-differs between Python releases: of IPv6 only 2000::/3 can be public, and an address that contains an IPv4 address is
-classified by that one.
+differs between Python releases. IPv6 addresses are public only in 2000::/3, except that an IPv4-mapped or NAT64 address
+has the kind of the IPv4 address in it.
 """
 
 import ipaddress
@@ -38,7 +38,7 @@ _V4 = tuple(
         (
             "168.63.129.16/32",
             AddressKind.CLOUD_HOST,
-        ),  # Azure's WireServer: a public number that never leaves the machine
+        ),  # Azure's WireServer: a public address whose packets never leave the cloud host
         ("169.254.0.0/16", AddressKind.LINK_LOCAL),  # 169.254.169.254 serves cloud credentials
         ("172.16.0.0/12", AddressKind.PRIVATE),
         ("192.0.0.0/24", AddressKind.RESERVED),
@@ -78,7 +78,7 @@ _OF_HOSTS = frozenset({AddressKind.LOOPBACK, AddressKind.PRIVATE, AddressKind.CA
 
 
 def parse(text: str) -> Address:
-    """Parse an address. One that is mapped into IPv6 (`::ffff:a.b.c.d`) becomes the IPv4 address that it contains.
+    """Parse an IP address. An IPv4-mapped IPv6 address (`::ffff:a.b.c.d`) becomes the IPv4 address.
 
     Raises:
         ValueError: The text is not an address.
@@ -87,13 +87,13 @@ def parse(text: str) -> Address:
 
 
 def plain(address: Address) -> Address:
-    """Return the IPv4 address inside a mapped one, to which the system connects anyway; return others unchanged."""
+    """Return the IPv4 address in an IPv4-mapped IPv6 address, to which the system connects; return others unchanged."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
 
 
 def kind_of(address: Address) -> AddressKind:
-    """Return the kind of an address, or of the IPv4 address it contains."""
+    """Return the kind of an address. A mapped or NAT64 address has the kind of the IPv4 address in it."""
     address = plain(address)
     if isinstance(address, ipaddress.IPv4Address):
         return next((kind for network, kind in _V4 if address in network), AddressKind.PUBLIC)
@@ -108,5 +108,5 @@ def kind_of(address: Address) -> AddressKind:
 
 
 def may_be_a_listed_host(kind: AddressKind) -> bool:
-    """Return whether a host the operator lists by name may have such an address; others must be listed by address."""
+    """Return whether listing a host by name permits addresses of this kind. Other kinds must be listed by address."""
     return kind in _OF_HOSTS

@@ -44,14 +44,14 @@ class Exchange:
         self.finished = asyncio.Event()  # set once everything the box has sent is forwarded
 
     async def run(self, outlet: Destination | None) -> None:
-        """Handle the connection. `outlet` is the socket's destination; None when the client names it, as to a proxy."""
+        """Handle the connection. `outlet` is the socket's destination; None for the proxy, whose clients name one."""
         try:
             await (self._as_proxy() if outlet is None else self._straight(outlet))
         except OSError as problem:  # the connection to the box failed before there was anything to forward
-            self._note(outlet, allowed=False, reason=f"the client was gone: {problem.strerror or problem}")
+            self._note(outlet, allowed=False, reason=f"the client disconnected: {problem.strerror or problem}")
         except Exception:  # noqa: BLE001  (a bug of ours ends one connection, and is logged)
             _log.exception("an egress connection failed")
-            self._note(outlet, allowed=False, reason="the proxy failed; its log has the traceback")
+            self._note(outlet, allowed=False, reason="the proxy failed; the engine's log has the traceback")
             reset_on_close(self._inside)
         finally:
             self._inside.close()
@@ -92,7 +92,7 @@ class Exchange:
             await self._carry(destination, outside, address, request.head + rest, rewrite=True)
 
     async def _read_request(self) -> tuple[heads.ProxyRequest | None, bytes]:
-        """Return the request and what followed its head; None when the client sent none.
+        """Return the request and the bytes after its head. The request is None if the client sent nothing.
 
         Raises:
             BadHead: The head is malformed, too long, or did not arrive in time.
@@ -121,7 +121,7 @@ class Exchange:
             return None
 
     async def _dial(self, destination: Destination) -> tuple[socket.socket, Address]:
-        """Connect to a pinned address. A failure is in the journal by the time it is raised."""
+        """Connect to one of the pinned addresses. Record a failure in the journal before raising it."""
         try:
             addresses = await pin(destination, self._rules, self._resolver)
         except (Refused, NameNotResolved) as problem:
@@ -176,7 +176,7 @@ class Exchange:
                 await self._loop.sock_sendall(self._inside, answer)
             reason = await relay.run(first, heads.ResponseRewriter() if rewrite else None)
         except OSError as problem:
-            reason = f"the client was gone: {problem}"
+            reason = f"the client disconnected: {problem}"
         finally:
             if reason != ENDED:
                 reset_on_close(self._inside)
@@ -193,7 +193,10 @@ class Exchange:
             )
 
     async def _say_no(self, status: int, reason: str) -> None:
-        """Send a refusal, then read for a moment: a close with unread data would reset the connection and lose it."""
+        """Send a refusal, then read for a moment.
+
+        Closing a socket with unread data would reset the connection, and the client would not see the refusal.
+        """
         self.finished.set()
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):

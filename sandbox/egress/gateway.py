@@ -1,8 +1,8 @@
-"""`Gateway`: the egress of one box. Accepts connections on its sockets, and forwards those that are allowed.
+"""`Gateway`: the egress of one box. Accepts connections on the box's sockets, and forwards those that are allowed.
 
-Process 1 of the box created the sockets, and they belong to the box's network namespace wherever they are held. This
-process forwards what it accepts from them, in the host's namespace. So nothing in the box has a route to anywhere, and
-the box needs no additional process.
+Process 1 of the box created the sockets, so they belong to the box's network namespace, whichever process uses them.
+The engine accepts connections from them, and connects to the destinations in the host's namespace. So nothing in the
+box has a route to the outside, and the box needs no additional process.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from sandbox.egress.rules import EgressRules
 
 _ACCEPTS_PER_WAKE = 16
 _PACKETS_PER_WAKE = 64
-_PAUSE_S = 0.05  # seconds without accepting connections of a job over its limits, because others need this loop too
+_PAUSE_S = 0.05  # pause in accepting connections of a job over its limits, because other jobs need the event loop too
 _FLUSH_S = 0.25  # time to forward what an ended job has already sent
 
 
@@ -50,7 +50,7 @@ class Gateway:
         self._closed = False
 
     def open(self, descriptors: Sequence[int]) -> None:
-        """Take the listening sockets, in the plan's order, followed by the raw ones for stray packets.
+        """Take the listening sockets, in the plan's order, followed by the raw sockets for stray packets.
 
         Raises:
             SandboxError: The number of sockets is wrong.
@@ -77,7 +77,7 @@ class Gateway:
         return self._journal.entries()
 
     async def aclose(self, *, flush: bool = True) -> None:
-        """Close every socket and end every task. `flush` first forwards, for a moment, what the job has sent."""
+        """Close every socket and end every task. With `flush`, first forward for a moment what the job has sent."""
         self._closed = True
         for end in self._packets:
             self._look_for_strays(end, self._rules.kept)
@@ -95,7 +95,9 @@ class Gateway:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as problem:  # most likely, no descriptors are left
-                self._journal.add(self._refused(listener, f"the engine cannot accept it: {problem.strerror}"))
+                self._journal.add(
+                    self._refused(listener, f"the engine cannot accept the connection: {problem.strerror}")
+                )
                 self._pause(listener)
                 return
             excess = self._excess()
@@ -167,7 +169,7 @@ class Gateway:
                 each.cancel()
 
     async def _end_all(self) -> None:
-        """Wait until every task has ended, even while this one is being cancelled."""
+        """Cancel every task and wait until all have ended, even if the caller is cancelled."""
         cancelled = False
         for task in self._running:
             task.cancel()

@@ -1,7 +1,7 @@
 """Parses the head of an HTTP/1 message, as far as a forward proxy needs it (RFC 9110, RFC 9112).
 
-Each connection carries one request: `Connection: close` is added to both heads, so that a client never sends its next
-request, which may be for another host, over a connection that is already bound to one host.
+Each connection carries one request: `Connection: close` is added to the heads of the request and the response. So a
+client never reuses a connection to one host for a request to another host.
 """
 
 import re
@@ -38,7 +38,7 @@ _SWITCHING = b"101"
 
 
 class BadHead(ValueError):
-    """The head is not valid for a proxy. The message is for the client."""
+    """The head of a request or a response is not acceptable to the proxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def parse_request(head: bytes) -> ProxyRequest:
     if _LENIENT.search(head):
         raise BadHead("A header line is folded, or ends without a carriage return and a line feed.")
     if not _HOST.search(head):
-        # h11 requires the field. Here the target of the request names the host, and the field is not used.
+        # h11 requires the Host field. The proxy takes the host from the target of the request and ignores the field.
         head += b"\r\nHost: -"
     reader = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_HEAD)
     reader.receive_data(head + END)
@@ -87,13 +87,13 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 
 class ResponseRewriter:
-    """Forwards a response, with a head that says that the connection ends with it."""
+    """Rewrites the head of a response, so that the client closes the connection after this response."""
 
     def __init__(self) -> None:
         self._held: bytearray | None = bytearray()
 
     def __call__(self, data: bytes) -> bytes:
-        """Return what can be forwarded. Pass b"" at the end of the stream.
+        """Add received bytes; return the bytes that can now be forwarded. Pass b"" at the end of the stream.
 
         Raises:
             BadHead: The head of the response is malformed or too long.
@@ -120,9 +120,9 @@ class ResponseRewriter:
 
 
 def refusal(status: int, reason: str) -> bytes:
-    """Return a whole response.
+    """Return a complete HTTP response that refuses a request.
 
-    Its first line contains the reason too, because for a refused CONNECT most clients show only that line.
+    The status line contains the reason too, because for a refused CONNECT most clients show only that line.
     """
     said = re.sub(r"[^\x20-\x7e]", "?", reason)[:400]
     body = f"{reason}\n".encode(errors="replace")

@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """Keeps the first `kept` connections of one job. The listener is called for each of them as it ends."""
+    """Keeps the first `kept` connections of one job. The listener is called for every connection as it ends."""
 
     def __init__(self, kept: int, on_connection: OnConnection | None = None) -> None:
         self._kept = kept
@@ -38,4 +38,4 @@ class Journal:
         """Return the entries, oldest first. If some were not kept, the last entry says how many."""
         if not self._left_out:
             return tuple(self._entries)
-        return (*self._entries, Connection("", allowed=False, reason=f"{self._left_out} more are not listed"))
+        return (*self._entries, Connection("", allowed=False, reason=f"connections not listed: {self._left_out}"))

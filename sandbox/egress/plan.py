@@ -15,7 +15,7 @@ _LOCALHOST = "localhost"
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """One listening socket in the box. `destination` is None for the proxy, whose clients name it."""
+    """One listening socket in the box. `destination` is None for the proxy, whose clients name the destination."""
 
     address: str
     port: int
@@ -35,9 +35,9 @@ class EgressPlan:
 
 
 def make(destinations: tuple[Destination, ...]) -> EgressPlan | None:
-    """Return the plan for canonical destinations; None if there are none, so that nothing is set up in the box.
+    """Return the plan for canonical destinations; None without destinations, when nothing is set up in the box.
 
-    Every name gets its own loopback address. A destination that is an address keeps it: inside the box it is local.
+    Every name gets its own loopback address. An IP address stays as it is; inside the box it is a local address.
     """
     if not destinations:
         return None
@@ -64,7 +64,7 @@ def make(destinations: tuple[Destination, ...]) -> EgressPlan | None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables for programs that support proxies; other programs find the outlets by name."""
+    """Return the variables for programs that support proxies. Other programs find the outlets through /etc/hosts."""
     proxy = f"http://{PROXY_ADDRESS}:{PROXY_PORT}"
     return dict.fromkeys(_PROXY_NAMES, proxy) | dict.fromkeys(_DIRECT_NAMES, _DIRECT)
 

@@ -23,18 +23,18 @@ class Relay:
 
     Attributes:
         sent: Bytes that left the box.
-        received: Bytes that entered it.
+        received: Bytes that entered the box.
         flushed: Set once everything the box has sent is forwarded.
     """
 
     def __init__(self, inside: socket.socket, outside: socket.socket, *, idle_s: float, deadline: float) -> None:
-        """Create the relay; `run` forwards.
+        """Create the relay. `run` forwards the bytes.
 
         Args:
             inside: The socket of the connection from the box.
             outside: The socket of the connection to the destination.
             idle_s: Seconds without data after which the connection is ended.
-            deadline: The time at which it is ended in any case, on the running loop's clock.
+            deadline: The time at which the connection is ended in any case, on the running loop's clock.
         """
         self._loop = asyncio.get_running_loop()
         self._inside, self._outside = inside, outside
@@ -45,7 +45,7 @@ class Relay:
         self.flushed = asyncio.Event()
 
     async def run(self, first: bytes = b"", rewrite: Rewrite | None = None) -> str:
-        """Forward until both sides have ended; return a phrase that says how they ended.
+        """Forward until both sides have closed, an error occurs, or time is up. Return a phrase that says which.
 
         `first` is sent before the box's own data.
         """
@@ -55,7 +55,7 @@ class Relay:
                 return await self._both_ways(first, rewrite, clock)
         except TimeoutError:
             late = self._loop.time() >= self._deadline
-            return "it took too long" if late else f"nothing was sent for {self._idle_s:g} s"
+            return "the connection took too long" if late else f"nothing was sent for {self._idle_s:g} s"
 
     async def _both_ways(self, first: bytes, rewrite: Rewrite | None, clock: asyncio.Timeout) -> str:
         how = ENDED
@@ -64,7 +64,7 @@ class Relay:
                 both.create_task(self._outwards(first, clock))
                 both.create_task(self._inwards(rewrite, clock))
         except* (OSError, ValueError) as problems:
-            how = f"it broke off: {problems.exceptions[0]}"
+            how = f"the connection broke: {problems.exceptions[0]}"
         return how
 
     async def _outwards(self, first: bytes, clock: asyncio.Timeout) -> None:
@@ -100,7 +100,7 @@ class Relay:
 
 
 def reset_on_close(end: socket.socket) -> None:
-    """Make this socket reset its connection when it is closed, so that the other side sees a cut, incomplete stream."""
+    """Make this socket reset its connection when it is closed, so that the peer sees that the stream is incomplete."""
     with contextlib.suppress(OSError):  # the socket is already closed or reset
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
 

@@ -53,7 +53,7 @@ class SystemResolver:
 
 
 async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) -> tuple[Address, ...]:
-    """Return the only addresses to connect to, best first. Later changes of the name have no effect.
+    """Return the only addresses to connect to, best first. Later DNS changes have no effect.
 
     If one address is forbidden, the name is refused: a public name that also has a private address is either an attack
     or a mistake, and it is unknown which address a client would use. `destination` is canonical.
@@ -100,9 +100,9 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
 
 
 def _is_this_machine(address: Address) -> bool:
-    """Return whether the address belongs to this machine. Sends nothing.
+    """Return whether the address belongs to this machine, without sending anything.
 
-    For a connection to its own address, the system also uses this address as the source.
+    When a machine connects to an address of its own, the source address is the same address.
     """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004  (IP's version)
     try:

@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label like this makes the 
 
 @dataclass(frozen=True, slots=True)
 class EgressRules:
-    """The rules of the operator for every job with egress, in addition to the job's own list.
+    """The operator's rules for every job with egress, in addition to the job's own list.
 
     Attributes:
         allow_private: Hosts and addresses that may be reached although they are not public. A host's name allows
@@ -42,7 +42,7 @@ class EgressRules:
         object.__setattr__(self, "allow_private", frozenset(canonical_host(host) for host in self.allow_private))
 
     def objection(self, host: str, address: Address) -> str:
-        """Return why `host` (canonical) may not be reached at `address`; "" when it may."""
+        """Return why `host` (canonical) may not be reached at `address`; "" if it may be reached."""
         kind = kind_of(address)
         if kind is AddressKind.PUBLIC or plain(address).compressed in self.allow_private:
             return ""
@@ -55,8 +55,8 @@ def canonical_host(host: str) -> str:
     """Return the canonical spelling of a host: a lower-case name without its final dot, or an address in short form.
 
     Raises:
-        ValueError: The text is neither, or it has a wildcard, or it is a number that old resolvers read as an IPv4
-            address (`127.1`).
+        ValueError: The text is neither a name nor an address, or it has a wildcard, or it is a number that old
+            resolvers read as an IPv4 address (`127.1`).
     """
     text = host.lower().rstrip(".")
     try:
@@ -78,7 +78,7 @@ def canonical_host(host: str) -> str:
 
 
 def _can_be_connected_to(host: str) -> bool:
-    """Return whether one host can have this address; the addresses of a name are checked when it is resolved."""
+    """Return whether a single host can have this address. True for a name, which is checked once it is resolved."""
     try:
         address = parse(host)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Records a box's attempts to reach anything but its outlets. Nothing listens there, but raw sockets see the attempts.
+"""Records a box's attempts to connect to anything but its outlets (the sockets of its `EgressPlan`).
 
-Inside a box with egress every address is local, so such packets are refused at once, and raw sockets get a copy of
-them. `sandbox.namespace.outlets` creates those sockets: one per IP version for TCP and one for UDP. Their filters pass
-packets that open a connection, and all datagrams, except those sent to 127.0.0.0/24 and ::1. An IPv4 packet comes with
-its IP header. For IPv6 only the destination is given, in the ancillary data.
+Inside a box with egress every address is local, so the kernel refuses such packets at once, and raw sockets get a copy
+of them. `sandbox.namespace.outlets` creates the raw sockets: one per IP version for TCP and one for UDP. Their filters
+pass packets that open a connection, and all datagrams, except those sent to 127.0.0.0/24 and ::1. An IPv4 packet comes
+with its IP header. For IPv6 only the destination is given, in the ancillary data.
 """
 
 import ipaddress
@@ -33,7 +33,7 @@ def read(packets: socket.socket, most: int) -> list[tuple[Destination, int]]:
 
 
 def connection(destination: Destination, protocol: int, names: Mapping[str, str]) -> Connection:
-    """Return the journal's entry for an attempt. `names` are the hosts by their addresses in the box."""
+    """Return the journal's entry for an attempt. `names` maps addresses in the box to host names."""
     host = names.get(destination.host)
     reason = NOT_LISTED if host else _BARE
     udp = "; UDP never leaves a box" if protocol == socket.IPPROTO_UDP else ""

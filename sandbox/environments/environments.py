@@ -18,8 +18,8 @@ from sandbox.environments import indexes
 from sandbox.environments.installer import Bounds, OnProgress, install
 from sandbox.environments.shelf import CacheUsage, Shelf
 
-_PAUSE_S = 0.05  # between two attempts to take a lock that another process holds
-_PATIENCE_S = 30.0  # added to the build time when waiting for another process that builds the same environment
+_PAUSE_S = 0.05  # between two attempts to take a lock that another process has
+_PATIENCE_S = 30.0  # added to `build_s` when waiting for another process that builds the same environment
 _MAX_REMEMBERED = 1024  # number of spellings of requirements for which the key is cached
 
 _P = ParamSpec("_P")
@@ -31,11 +31,11 @@ class EnvironmentsConfig:
     """The configuration of environments.
 
     Attributes:
-        cache: The folder they are kept in.
-        cap_bytes: Bytes kept on disk, not counting environments in use or being built.
+        cache: The folder in which environments are stored.
+        cap_bytes: The most bytes that environments may take on disk. Environments in use are never removed.
         build_s: The most seconds that building one environment may take.
         build_bytes: The most bytes that one environment may take on disk.
-        allow_builds: Whether source distributions may be built.
+        allow_builds: Whether source distributions may be built. Not supported yet: `acquire` fails if this is true.
     """
 
     cache: Path = field(default_factory=lambda: platformdirs.user_cache_path("knackbox"))
@@ -46,7 +46,7 @@ class EnvironmentsConfig:
 
 
 class Environment:
-    """One environment in use. It is kept until `release`, or the end of the `with` block."""
+    """One environment in use. It is not evicted before `release`, or before the end of the `with` block."""
 
     def __init__(
         self, key: str, site_packages: Path, share: Callable[[], "Environment"], release: Callable[[], None]
@@ -78,7 +78,7 @@ class Environment:
 
 @dataclass(slots=True)
 class _Held:
-    """A shared lock held by this process, and the number of its users."""
+    """A shared lock of this process on one environment, and the number of users of that environment."""
 
     lock: int
     users: int = 0
@@ -106,7 +106,7 @@ class Environments:
 
         Args:
             requirements: PEP 508 requirements.
-            on_progress: Called with each line of uv's output while it is built.
+            on_progress: Called with each line of uv's output while the environment is built.
 
         Raises:
             UnresolvedRequirements: The requirements cannot be installed.
@@ -114,7 +114,7 @@ class Environments:
         """
         if self._config.allow_builds:
             raise SandboxError(
-                "Building packages from source is not available: it runs their code, and needs a separate box that "
+                "Packages cannot be built from source: a build runs the package's code, and needs a separate box that "
                 "can reach the package index.",
                 remedy="Turn `allow_builds` off: packages that have a wheel can still be installed.",
             )
@@ -171,7 +171,7 @@ class Environments:
                     await asyncio.sleep(_PAUSE_S * random.uniform(0.5, 1.5))  # noqa: S311  (the timing is not a secret)
                     continue
                 try:
-                    # Another process may have built it between the check and the lock.
+                    # Another process may have built the environment between the check and the lock.
                     if not await asyncio.to_thread(self._shelf.is_whole, key, wanted):
                         await self._build(key, wanted, on_progress)
                         built = True
@@ -255,7 +255,7 @@ class Environments:
 
 
 async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run `work` in a thread, and wait for its end even if cancelled: its lock must not be released before it ends."""
+    """Run `work` in a thread, and wait for its end even if cancelled. Until then the caller must keep its lock."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled = False
     while not running.done():
@@ -269,4 +269,4 @@ async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwarg
 
 
 def _ignore_progress(_: str) -> None:
-    """Do nothing: the default for callers that are not interested in the progress."""
+    """Ignore the progress. This is the default of `on_progress`."""

@@ -21,7 +21,7 @@ _MAX_MARKER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The data of a marker. `requirements` are normalised. `size_bytes` is on disk. `digest` is from `survey`."""
+    """The data of a marker. `requirements` are normalised. `size_bytes`, `files` and `digest` come from `survey`."""
 
     requirements: tuple[str, ...]
     interpreter: str
@@ -41,7 +41,7 @@ class Survey:
 
 
 def contents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield (path below `folder`, status) of everything in it, without following links.
+    """Yield the path below `folder` and the status of each entry, at every depth, without following links.
 
     Skips entries that vanish in the meantime.
     """
@@ -63,7 +63,7 @@ def contents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def survey(packages: Path) -> Survey:
-    """Survey a folder. A missing folder has the survey of an empty one."""
+    """Measure and hash the contents of a folder. A missing folder counts as empty."""
     size, files = 0, 0
     lines = []
     for path, status in contents(packages):
@@ -99,7 +99,7 @@ def read_marker(folder: Path) -> Marker | None:
 
 
 def is_whole(folder: Path, requirements: tuple[str, ...]) -> bool:
-    """Return whether the folder was sealed for these requirements and has not changed since."""
+    """Return whether the folder has a marker for these requirements, and has not changed since `seal` wrote it."""
     marker = read_marker(folder)
     if marker is None or marker.requirements != requirements:
         return False

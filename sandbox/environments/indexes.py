@@ -50,7 +50,7 @@ class IndexSettings:
     private: tuple[str, ...] = ()
 
     def redact(self, text: str) -> str:
-        """Return the text without addresses: they may contain a password, and the reader does not need them."""
+        """Return the text without addresses and `private` words. An address may contain a password."""
         text = _ADDRESS.sub(_SHOWN, text)
         for word in self.private:
             text = text.replace(word, _SHOWN)
@@ -58,7 +58,7 @@ class IndexSettings:
 
 
 def of_this_machine(environ: Mapping[str, str]) -> IndexSettings:
-    """Return the settings from `environ` and from the configuration files that apply to it.
+    """Return the settings for uv, read from `environ` and from the configuration files of uv and pip.
 
     Raises:
         SandboxError: A file is unreadable.
@@ -98,7 +98,7 @@ def _from_pip(pip: Mapping[str, str], carried: dict[str, str]) -> IndexSettings:
 
 
 def _carry_network(pip: Mapping[str, str], carried: dict[str, str]) -> None:
-    """Add pip's certificate, proxy and timeout to `carried`, unless a more general setting is there already."""
+    """Add pip's proxy, certificates and timeout to `carried`. Except for the timeout, they replace existing values."""
     proxy = pip.get("proxy", "").strip()
     if proxy:
         proxy = proxy if "://" in proxy else f"http://{proxy}"
@@ -127,7 +127,7 @@ def _settings_of(carried: dict[str, str], more: tuple[str, ...], options: tuple[
 
 
 def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return pip's settings by the names of its long options. Later sources override earlier ones, as in pip."""
+    """Return pip's settings, keyed by long option name. Later sources override earlier ones, as in pip."""
     settings: dict[str, str] = {}
     for path in _pip_files(environ):
         parser = configparser.RawConfigParser()
@@ -136,8 +136,8 @@ def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
         except (configparser.Error, OSError, UnicodeDecodeError) as problem:
             detail = str(problem).splitlines()[0]
             raise SandboxError(
-                f"pip's configuration {path} cannot be read ({detail}), so it is not known where packages come from.",
-                remedy="`pip config debug` shows the files; fix or remove this one.",
+                f"pip's configuration {path} cannot be read ({detail}), so the package index is unknown.",
+                remedy="Fix or remove this file (`pip config debug` shows all of pip's files).",
             ) from problem
         for section in ("global", "install"):
             if parser.has_section(section):
@@ -163,7 +163,7 @@ def _pip_files(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _uv_file(environ: Mapping[str, str]) -> tuple[Path, dict[str, Any]] | None:
-    """Return the first uv.toml that names indexes."""
+    """Return the path and the content of the first uv.toml that configures indexes; None if there is none."""
     if environ.get("UV_NO_CONFIG", "").lower() in _TRUE:
         return None
     own = environ.get("UV_CONFIG_FILE")
@@ -175,8 +175,8 @@ def _uv_file(environ: Mapping[str, str]) -> tuple[Path, dict[str, Any]] | None:
             content = tomllib.loads(path.read_text("utf-8"))
         except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as problem:
             raise SandboxError(
-                f"uv's configuration {path} cannot be read ({problem}), so it is not known where packages come from.",
-                remedy="Fix or remove it.",
+                f"uv's configuration {path} cannot be read ({problem}), so the package index is unknown.",
+                remedy="Fix or remove this file.",
             ) from problem
         if _UV_FILE_KEYS & (content.keys() | content.get("pip", {}).keys()):
             return path.absolute(), content

@@ -1,4 +1,4 @@
-"""Runs uv once, to install wheels into one folder within limits of time and size.
+"""Runs uv once, to install wheels into one folder within limits on time and size.
 
 Only wheels are accepted, so no code of a package runs: uv unpacks them, and compiles their modules to bytecode without
 running them. See docs/design/environments.md.
@@ -47,11 +47,11 @@ async def install(
 ) -> Path:
     """Install into `staging`, an empty folder that the caller removes; return the site-packages folder below it.
 
-    Cancelling kills uv before this returns.
+    Cancelling the call kills uv before it returns.
 
     Raises:
-        UnresolvedRequirements: uv failed, took too long or used too much space. The message is that of uv, without
-            addresses.
+        UnresolvedRequirements: uv failed, took too long or used too much space, or a package has a module named like
+            one of the standard library. The message contains uv's output without addresses.
     """
     target = staging / "site-packages"
     for name in ("site-packages", "scratch"):
@@ -99,7 +99,7 @@ def _command(
         program = os.fspath(find_uv_bin())
     except FileNotFoundError:
         raise SandboxError(
-            "uv, which installs the requirements of jobs, is missing.", remedy="pip install uv."
+            "uv, which installs the requirements of jobs, is missing.", remedy="Run `pip install uv`."
         ) from None
     python = getattr(sys, "_base_executable", sys.executable)  # the interpreter that boxes run
     return [
@@ -119,7 +119,7 @@ def _environment(staging: Path, indexes: IndexSettings) -> dict[str, str]:
         "HOME": scratch,
         "TMPDIR": scratch,
         "LANG": "C.UTF-8",
-        # The cache is removed with the scratch folder, so that no environment contains files from another one's build.
+        # The cache is removed with the scratch folder, so that no environment contains files from another build.
         "UV_CACHE_DIR": f"{scratch}/cache",
         "UV_PYTHON_DOWNLOADS": "never",
     }
@@ -186,12 +186,12 @@ def _too_large(what: str, bounds: Bounds) -> UnresolvedRequirements:
     return UnresolvedRequirements(
         f"The required packages are too large: {what}; the limits are {bounds.size_bytes:,} bytes and {MAX_FILES:,} "
         "files.",
-        remedy="Require less, or raise the limit for environments.",
+        remedy="Require fewer packages, or raise the size limit of environments.",
     )
 
 
 def _refuse_disguised(target: Path, requirements: Sequence[str]) -> None:
-    """Refuse modules that have the name of a module of the standard library, such as `msvcrt`.
+    """Refuse packages with a module that is named like one of the standard library, such as `msvcrt`.
 
     The standard library may import such a module, so a template would run it outside of any box.
     """
@@ -210,7 +210,7 @@ def _named(requirements: Sequence[str]) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process, *tasks: asyncio.Future[Any]) -> None:
-    """Kill uv and what it started, and wait until it is gone, even while this task is being cancelled."""
+    """Kill uv and its child processes, and wait until uv has ended, even if this task is cancelled."""
     with contextlib.suppress(ProcessLookupError):
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Restricts this process, then replaces it with uv. Standard library only.
 
 uv unpacks packages of unknown authors. With wheels only, none of their code runs. If uv itself is exploited, it can
-write only to the given folder, gains no rights, and does not outlive the process that started it.
+write only to the given folder, cannot gain privileges, and does not outlive the process that started it.
 """
 
 import os
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> NoReturn:
     """Restrict this process and replace it with a command.
 
     Args:
-        arguments: The parent's pid, the limit of a file in bytes, the writable folder, the command.
+        arguments: The parent's pid, the maximum size of a file in bytes, the writable folder, and the command.
     """
     parent, file_bytes, folder, *command = arguments
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Advisory file locks: shared by the users of an environment, exclusive for building or removing it.
 
-A lock of flock(2) belongs to an open file. So it also works between tasks of one process, and the kernel releases it
-even if its holder is killed.
+A flock(2) lock belongs to an open file. So it also works between tasks of one process, and the kernel releases it even
+if the process is killed.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ def try_lock(path: Path, *, exclusive: bool) -> int | None:
 
 
 def remove(path: Path) -> None:
-    """Remove the lock's file. Only the exclusive holder of the lock may call this."""
+    """Remove the lock file. The caller must have the exclusive lock."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
 

@@ -45,12 +45,12 @@ def key_of(normalised: tuple[str, ...], interpreter: str, installer: str) -> str
 
 
 def this_interpreter() -> str:
-    """Return what determines which wheels are compatible: the Python, the platform, and the C library's version."""
+    """Return the Python version, the platform and the C library's version, which decide what wheels are compatible."""
     return "-".join((str(sys.implementation.cache_tag), sysconfig.get_platform(), *platform.libc_ver()))
 
 
 def installer_series() -> str:
-    """Return a name for the uv releases with the same environment layout: major version and, before 1.0, minor one."""
+    """Return a name for uv releases with the same environment layout: the major and, before 1.0, the minor version."""
     version = Version(importlib.metadata.version("uv"))
     return f"uv-{version.major}" if version.major else f"uv-0.{version.minor}"
 
@@ -59,7 +59,7 @@ def _canonical(text: str) -> str:
     shown = repr(text[:120])
     if text.lstrip().startswith("-"):
         raise UnresolvedRequirements(
-            f"{shown} is an option of an installer.", remedy="Use plain requirements such as 'six>=1.16'."
+            f"{shown} is an installer option, not a requirement.", remedy="Use plain requirements such as 'six>=1.16'."
         )
     if len(text) > MAX_CHARS:
         raise UnresolvedRequirements(f"The requirement {shown}… is longer than {MAX_CHARS} characters.")
@@ -74,7 +74,7 @@ def _canonical(text: str) -> str:
     if parsed.url is not None:
         raise UnresolvedRequirements(
             f"{shown} names an address to install from.",
-            remedy="Only packages of this machine's index are installed: use a name with versions.",
+            remedy="Use a name with versions: packages are installed only from this machine's package index.",
         )
     extras = ",".join(sorted(canonicalize_name(extra) for extra in parsed.extras))
     versions = ",".join(sorted(str(specifier) for specifier in parsed.specifier))

@@ -2,7 +2,7 @@
 
 <cache>/environments/<key>/site-packages     what boxes see, read-only
 <cache>/environments/<key>/complete.json     the marker
-<cache>/environments/.locks/<key>            shared while in use; its time is that of the last use
+<cache>/environments/.locks/<key>            lock file, locked while in use; its modification time is the last use
 <cache>/environments/.staging/<key>.<id>/    being built, or being removed
 """
 
@@ -19,7 +19,7 @@ from sandbox.environments import folders, locks
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """How much of the cache of environments is used.
+    """The number and size of the environments in the cache.
 
     Attributes:
         folder: The folder of the cache.
@@ -45,7 +45,7 @@ class Shelf:
         self._clock_ns = clock_ns
 
     def make(self) -> None:
-        """Create the folders, for this user only: anyone who can write to them decides what boxes import."""
+        """Create the folders with access for this user only, because their contents decide what boxes import."""
         self.root.mkdir(0o700, parents=True, exist_ok=True)
         owner = self.root.stat().st_uid
         if owner != os.geteuid():
@@ -69,7 +69,7 @@ class Shelf:
         return locks.try_lock(self._locks / key, exclusive=exclusive)
 
     def forget_lock(self, key: str) -> None:
-        """Remove the lock's file. The caller holds the exclusive lock, and no environment has this key."""
+        """Remove the lock file of a key that has no environment. The caller must have the exclusive lock."""
         locks.remove(self._locks / key)
 
     def touch(self, key: str) -> None:
@@ -79,7 +79,10 @@ class Shelf:
             os.utime(self._locks / key, ns=(now, now))
 
     def stage(self, key: str) -> Path:
-        """Return an empty folder to build in, and remove all older ones of this key. Needs the exclusive lock."""
+        """Remove what exists for this key, and return an empty folder to build in.
+
+        The caller must have the exclusive lock.
+        """
         self._set_aside(key)
         for left in self._staging.glob(f"{key}.*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -90,10 +93,10 @@ class Shelf:
     def publish(self, key: str, staging: Path, wanted: tuple[str, ...], interpreter: str, installer: str) -> None:
         """Seal the environment that was built in `staging`, and move it into the cache.
 
-        The caller holds the exclusive lock.
+        The caller must have the exclusive lock.
         """
         shutil.rmtree(staging / "scratch")
-        (staging / folders.PACKAGES / ".lock").unlink(missing_ok=True)  # uv's lock, to which every user may write
+        (staging / folders.PACKAGES / ".lock").unlink(missing_ok=True)  # uv's lock file, writable by every user
         for folder in (staging, staging / folders.PACKAGES):
             folder.chmod(0o755)  # a box runs as another user, which must be able to enter the folder
         folders.seal(staging, wanted, interpreter, installer)

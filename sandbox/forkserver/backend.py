@@ -38,7 +38,7 @@ class ForkedConfig:
         template_s: A template is replaced after this many seconds.
         packages: Site-packages folders that boxes see, read-only. A job with requirements sees its environment's folder
             instead.
-        environments: Where environments are kept, and how large they may get.
+        environments: The folder of the environments, and their size limits.
         egress: The rules that apply to the connections of every job, in addition to the job's own list.
     """
 

@@ -100,7 +100,7 @@ class Templates:
                 del self._in_use[key]
 
     def runs(self, key: TemplateKey) -> bool:
-        """Whether a job of this key could start at once: its template is running, and need not be replaced."""
+        """Return whether the template of a key is running and need not be replaced, so that a job can start at once."""
         entry = self._entries.get(key)
         server = entry.server if entry is not None else None
         return server is not None and not server.dead and not self._worn_out(server)

@@ -30,7 +30,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
     Raises:
         SandboxError: The header has more values than a worker would send.
     """
-    if too_many_nodes(text, 2 * MAX_NODES):  # twice the worker's own limit leaves room for what surrounds the value
+    if too_many_nodes(text, 2 * MAX_NODES):  # twice the worker's own limit leaves room for the other fields
         raise SandboxError("The box's answer has too many JSON values.", may_have_started=True)
     said: dict[str, Any] = json.loads(text)
     return said
@@ -191,7 +191,7 @@ class ForkedJob:
             self._signals.popleft().set_result(None)
 
     def _read(self, stream: Stream, descriptor: int, turns: int = _READS_PER_WAKE) -> bool:
-        """Read what is available; return True when there may be more."""
+        """Read the output that is available; return True when there may be more."""
         for _ in range(turns):
             try:
                 data = os.read(descriptor, _READ)

@@ -1,7 +1,7 @@
 """`TemplateLoop`: the loop of a template process, which forks boxes on demand. Standard library only.
 
 A template reads orders from the engine on a socket that keeps message boundaries, and never reads a byte a box has
-written. Each backend that forks its boxes has a subclass.
+written. Each backend that forks its boxes has a subclass of `TemplateLoop`.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _OUT_OF_THE_WAY = 100  # above all descriptor numbers assigned below
 
 
 class TemplateLoop:
-    """Forks a box for each order, and reports when one is ready, gone or could not be made."""
+    """Forks a box for each order, and reports when a box is ready, is gone, or could not be made."""
 
     kill_signal: int = signal.SIGKILL
     """The signal that ends a box."""

@@ -16,20 +16,20 @@ from sandbox.kernels.spec import Cell, CellLimits, KernelOwner, KernelSpec, NoKe
 
 @dataclass(slots=True, eq=False)
 class AgentKernel:
-    """A kernel of one agent: its process, the history of its cells, and the losses not reported yet.
+    """A kernel of one agent: its process, the history of its cells, and the state losses not reported yet.
 
-    It outlives its process: the next cell starts another process, and reports why the state of the previous one is
-    gone. The loss is reported exactly once. `KernelPool.kernel` creates it. Use it in one event loop.
+    The object outlives the process: the next cell starts another process, and reports why the state of the previous
+    one is gone. Each loss is reported exactly once. `KernelPool.kernel` creates the object. Use it in one event loop.
 
     Attributes:
-        owner: The user and agent it belongs to.
+        owner: The user and agent that the kernel belongs to.
         name: The name that its owner chose.
         spec: The spec from which its process is started.
         start: Starts a process for it, or takes one that is ready. It raises Busy if too many kernels are in use, and
             SandboxError if the process cannot be started.
         history: The cells that have been run. A new history begins after its owner has stopped the kernel.
-        state_lost: The loss that the next result reports.
-        client: The client of its process; None when it has none.
+        state_lost: The loss that the next result reports; None if there is none.
+        client: The client of its process; None while no process has been started.
         last_used: When a cell was last started or finished, in the time of the event loop.
         users: The number of cells that run or wait, plus the number of reads of its variables.
         ending: Waits for the end of a cell whose caller was cancelled.
@@ -81,7 +81,7 @@ class AgentKernel:
         """Run a cell like `run`, for a caller that has more to do before it delivers the result.
 
         If the block ends with an exception, the result was not delivered, so the state loss that this cell reports is
-        reported again by the next one. `on_stream` is called with printed output as it arrives.
+        reported again by the next cell. `on_stream` is called with printed output as it arrives.
         """
         if self.stopped:
             self.history, self.stopped = CellHistory(), False
@@ -123,12 +123,12 @@ class AgentKernel:
     async def ask(self, expression: str, wall_s: float) -> Any:
         """Evaluate an expression of Knackbox itself while no cell runs, and return its JSON (`KernelClient.ask`).
 
-        It is not a cell: no loss is reported, and the kernel counts as unused.
+        The evaluation does not count as a cell: it reports no loss and leaves `last_used` unchanged.
 
         Raises:
-            Occupied: Cells run or wait.
-            NoKernel: Its process has ended.
-            SandboxError: There was no reply.
+            Occupied: A cell is running or waiting.
+            NoKernel: The kernel's process has ended.
+            SandboxError: The kernel did not reply.
         """
         client = self.client
         if client is None or not client.kernel.alive:
@@ -154,14 +154,14 @@ class AgentKernel:
         """End the process, even while a cell runs in it.
 
         Args:
-            reason: If someone other than the owner stops the kernel, the reason that the owner's next result reports.
-                If the owner stops it, "": no loss is reported, except by cells that are running.
+            reason: The reason that the owner's next result reports. "" if the owner itself stops the kernel; then only
+                cells that are running report a loss.
         """
         if reason:
             self.lose(StateLoss((reason,)))
         else:
             self.stopped = True
-        if self.users and self.client is not None:  # the results of their cells report the loss
+        if self.users and self.client is not None:  # the results of the running and waiting cells report the loss
             await self.client.kernel.kill()
             return
         if not reason:
@@ -196,7 +196,7 @@ class AgentKernel:
         self.ending = asyncio.ensure_future(self._end_cell(client, grace_s))
 
     async def _end_cell(self, client: KernelClient, grace_s: float) -> None:
-        """Make sure that a cell whose caller was cancelled ends, together with its kernel if necessary."""
+        """Make sure that a cell whose caller was cancelled ends. If necessary, end the kernel's process."""
         if await client.wait_for_end(grace_s) or not client.kernel.alive or self.client is not client:
             return
         self.lose(StateLoss(("a cancelled cell did not stop when it was interrupted",)))

@@ -49,10 +49,10 @@ class ServerSandbox(Protocol):
 
 
 class SocketLocation:
-    """The place where clients find a kernel's sockets. It stays the same when the kernel is replaced by another one.
+    """The place where clients find a kernel's sockets. It stays the same when another kernel replaces the kernel.
 
-    It is a folder that only exists as a descriptor of this process, so there is nothing to remove, and only processes
-    of this user can use it.
+    The place is a folder that exists only as a descriptor of this process, so there is nothing to remove, and only
+    processes of this user can use it.
     """
 
     def __init__(self) -> None:
@@ -91,9 +91,10 @@ class BoxedKernel:
     async def start(
         cls, sandbox: ServerSandbox, spec: KernelSpec, *, place: SocketLocation | None = None, key: str = ""
     ) -> Self:
-        """Start a kernel in a new box. Clients may connect at once, and receive answers when it is running.
+        """Start a kernel in a new box. Clients may connect at once, and receive answers once the kernel is running.
 
-        `place` and `key` are those of the kernel that this one replaces. Its clients then need not reconnect.
+        If the kernel replaces another one, pass the `place` and `key` of the other kernel, so that its clients need not
+        reconnect.
 
         Raises:
             SandboxError: The box could not be started.
@@ -125,7 +126,7 @@ class BoxedKernel:
 
     @property
     def why(self) -> str:
-        """The reason why the kernel ended, in a few words; "" while it is alive."""
+        """The reason why the kernel ended, in a few words; "" while the kernel is alive."""
         if not self.ended.done():
             return ""
         if self.ended.cancelled():
@@ -138,7 +139,7 @@ class BoxedKernel:
         return f"{outcome.end.value}{f', {last[:200]}' if last else ''}"
 
     def interrupt(self) -> None:
-        """Send SIGINT to the kernel and its children: it raises KeyboardInterrupt in a running cell only."""
+        """Send SIGINT to the kernel and its children. The kernel raises KeyboardInterrupt only while a cell runs."""
         self.signal(signal.SIGINT)
 
     def signal(self, number: int) -> None:

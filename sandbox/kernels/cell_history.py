@@ -71,7 +71,7 @@ class CellHistory:
             self._output_size -= record.cell.kept_bytes if record.cell is not None else 0
 
     def copy(self) -> "CellHistory":
-        """Return the present state, for another thread."""
+        """Return a copy of the present state, for use in another thread."""
         return replace(self, records=deque(replace(each) for each in self.records))
 
     def _drop_outputs(self) -> None:

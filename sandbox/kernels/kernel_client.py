@@ -1,4 +1,4 @@
-"""`KernelClient`: runs cells in a kernel, one at a time, through one client of its sockets."""
+"""`KernelClient`: runs cells in a kernel, one at a time, through one Jupyter client."""
 
 import asyncio
 import sys
@@ -31,15 +31,15 @@ class KernelClient:
 
     def __init__(self, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> None:
         self.kernel = kernel
-        self._request = ""  # the last request not known to have ended
+        self._request = ""  # the id of the last request; "" once it is known to have ended
         self._client = AsyncKernelClient(context=context)
         self._client.load_connection_info(kernel.connection)
-        # The box shows whether it is alive, more reliably than a heartbeat, which would need a thread.
+        # The box shows whether the kernel is alive, more reliably than a heartbeat, which would need a thread.
         self._client.start_channels(stdin=False, hb=False)
 
     @classmethod
     async def with_ready(cls, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> Self:
-        """Create a client when the kernel has replied and its outputs arrive.
+        """Create a client, and return it once the kernel replies and its outputs arrive.
 
         Raises:
             KernelDied: The kernel ended, or did not reply in time.
@@ -64,7 +64,7 @@ class KernelClient:
         self._client.stop_channels()
 
     async def end(self) -> None:
-        """End the kernel. The steps that do not wait come first, so that nothing is left if the caller is cancelled."""
+        """End the kernel. Steps that do not wait come first, so that they are done even if the call is cancelled."""
         self.close()
         self.kernel.forget()
         await self.kernel.kill()
@@ -79,7 +79,8 @@ class KernelClient:
     async def run(self, code: str, limits: CellLimits, on_stream: OnStream | None = None) -> Cell:
         """Run one cell to its end. On a timeout the cell is interrupted; if it continues, the kernel is killed.
 
-        Cancelling this interrupts the cell without waiting for its end. `wait_for_end` and the next cell wait for it.
+        Cancelling the call interrupts the cell without waiting for its end. `wait_for_end` and the next cell wait for
+        the end.
         """
         loop = asyncio.get_running_loop()
         await self._end_cancelled(limits.grace_s)
@@ -111,15 +112,16 @@ class KernelClient:
             loss = StateLoss((f"the kernel ended ({self.kernel.why})",), in_cell=True)
             return outputs.cell(end, wall_s=loop.time() - started, state_lost=loss)
         if reply.get("status") == "error" and outputs.error is None:
-            outputs.take("error", reply)  # the error's message was lost or malformed
+            outputs.take("error", reply)  # the message with the error was lost or malformed
         if end is End.OK and outputs.error is not None:
             end = End.ERROR
         return outputs.cell(end, reply.get("execution_count"), wall_s=loop.time() - started)
 
     async def ask(self, expression: str, wall_s: float) -> Any:
-        """Evaluate an expression and return the JSON that its value displays; None if it displays none.
+        """Evaluate an expression and return its value's `application/json` representation; None if it has none.
 
-        It is not a cell: nothing is printed, counted or kept in the history. After `wall_s` seconds it is interrupted.
+        The evaluation does not count as a cell: it prints nothing and leaves the history unchanged. It is interrupted
+        after `wall_s` seconds.
 
         Raises:
             SandboxError: There was no reply, even after the interrupt.
@@ -155,7 +157,7 @@ class KernelClient:
         return False
 
     async def _end_cancelled(self, grace_s: float) -> None:
-        """End a cancelled request whose interrupt was lost, because it would use up the time of the next one."""
+        """End a cancelled request whose interrupt was lost, because it would use up the time of the next request."""
         if not await self.wait_for_end(grace_s):
             await self.kernel.kill()
 
@@ -218,4 +220,4 @@ def _end_of(kernel: BoxedKernel) -> End:
     if kernel.ended.cancelled() or kernel.ended.exception() is not None:
         return End.KILLED
     found = kernel.ended.result().end
-    return End.ERROR if found is End.OK else found  # it exited normally in the middle of a cell
+    return End.ERROR if found is End.OK else found  # the kernel exited normally in the middle of a cell

@@ -27,12 +27,12 @@ from traitlets.config import Config
 
 _M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
 _PIECE = 1 << 16  # characters; longer text is written and flushed in pieces of this size
-_LONGEST_MESSAGE = 63 << 20  # process 1 cuts a connection at 64 MiB: `sandbox.wire.zmtp`
+_LONGEST_MESSAGE = 63 << 20  # process 1 closes the connection if a message exceeds 64 MiB (`sandbox.wire.zmtp`)
 _UNREAD = 16  # messages kept for a reader; ZeroMQ's default of a thousand is 64 MiB of output ahead of an interrupt
 
 
 class Shell(ZMQInteractiveShell):
-    """Runs `!command` through a pipe, without input."""
+    """ipykernel's shell, changed to run `!command` through a pipe and without input."""
 
     def init_magics(self) -> None:
         super().init_magics()
@@ -40,7 +40,7 @@ class Shell(ZMQInteractiveShell):
             self.register_magic_function(_no_packages, magic_name=name)  # type: ignore[call-arg, arg-type]
 
     def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]  # a narrower type there
-        """Do nothing: IPython's own method stores everything that is printed, in case it has to write a notebook."""
+        """Do nothing. IPython's own method would store all printed text, in case it has to write a notebook."""
         return nullcontext()
 
     def system_piped(self, cmd: str) -> None:
@@ -62,15 +62,15 @@ class Shell(ZMQInteractiveShell):
 
 
 def _no_packages(_: str) -> None:
-    """Print why packages cannot be installed. IPython's own function would try to use the network for ten seconds."""
+    """Say why packages cannot be installed. IPython's own function would try to use the network for ten seconds."""
     raise UsageError(
         "A box has no network, and its packages are those of the environment that Knackbox runs in. "
-        "Install it there, then restart the kernel."
+        "Install the package there, then restart the kernel."
     )
 
 
 class Stream(OutStream):
-    """Sends output in pieces, and makes the printing code wait for them. ipykernel's own class buffers everything."""
+    """Sends output in pieces, and makes `print` wait until each is sent. ipykernel's own class buffers everything."""
 
     _waiting = 0
 
@@ -87,7 +87,7 @@ class Stream(OutStream):
 
 
 class Messages(Session):
-    """Replaces an output by a note if its message would be too long for process 1 of the box to forward."""
+    """Replaces an output with a note if its message would be too long for process 1 of the box to forward."""
 
     def serialize(self, msg: dict[str, Any], ident: Any = None) -> list[bytes]:
         parts: list[bytes] = super().serialize(msg, ident)
@@ -95,8 +95,8 @@ class Messages(Session):
         if size <= _LONGEST_MESSAGE:
             return parts
         note = (
-            f"<an output of {size:,} bytes was omitted: a message of a kernel may have at most {_LONGEST_MESSAGE:,} "
-            "bytes; write it to a file>"
+            f"<an output of {size:,} bytes was omitted, because the limit is {_LONGEST_MESSAGE:,} bytes; "
+            "write the output to a file>"
         )
         content = dict(msg["content"])
         if "data" in content:
@@ -107,13 +107,13 @@ class Messages(Session):
 
 
 class Kernel(IPythonKernel):
-    """ipykernel's kernel with the shell above."""
+    """ipykernel's kernel, with `Shell` as its shell."""
 
     shell_class = Shell
 
 
 class App(IPKernelApp):
-    """The kernel's application. It gets its connection as an argument, and writes no connection file."""
+    """ipykernel's application, without a connection file. The connection's ports and key are in `sys.argv[1]`."""
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
         context.setsockopt(zmq.SNDHWM, _UNREAD)  # applies to the sockets that are created from now on
@@ -136,7 +136,7 @@ class App(IPKernelApp):
 
 
 def main() -> None:
-    """Serve until shut down."""
+    """Run the kernel until it is shut down."""
     connection = json.loads(sys.argv.pop(1))
     # A glibc arena for each of eight threads is hundreds of MiB of address space, which the memory limit counts.
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)

@@ -44,7 +44,7 @@ class Installed:
 
 
 def content(display_name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of Jupyter's `kernel.json`. `config` has traits of `KnackboxProvisioner`, by name."""
+    """Return the content of Jupyter's `kernel.json`. `config` maps traits of `KnackboxProvisioner` to values."""
     return {
         "argv": [sys.executable, "-m", "sandbox.kernels.no_provisioner", "-f", "{connection_file}"],
         "display_name": display_name,
@@ -71,7 +71,7 @@ def install(
     name = name.lower()  # Jupyter lower-cases names
     target = Path(prefix, "share", "jupyter", "kernels", name) if prefix else Path(manager.user_kernel_dir, name)
     if name.startswith("."):
-        raise SpecRefused(f"{name!r} is not a valid kernel name: it begins with a dot. Choose another with --name.")
+        raise SpecRefused(f"{name!r} is not a valid kernel name: it begins with a dot. Choose another one with --name.")
     if os.path.lexists(target) and not replace and not _is_ours(target):
         raise SpecRefused(
             f"{target} already exists and is not a kernelspec of Knackbox. Choose another --name, or use --replace."
@@ -94,7 +94,7 @@ def install(
 
 
 def found() -> Iterator[Installed]:
-    """Yield our kernelspecs that Jupyter finds, by name."""
+    """Yield the kernelspecs of Knackbox that Jupyter finds, sorted by name."""
     for name, folder in sorted(KernelSpecManager().find_kernel_specs().items()):
         config = _config_of(Path(folder))
         if config is not None:
@@ -106,7 +106,7 @@ def remove(name: str) -> Path:
     """Remove the kernelspec that Jupyter finds by this name, and return its folder.
 
     Raises:
-        SpecRefused: There is none, it is not a kernelspec of Knackbox, or it cannot be removed.
+        SpecRefused: There is no such kernelspec, it is not one of Knackbox, or it cannot be removed.
     """
     manager = KernelSpecManager(ensure_native_kernel=False)
     try:
@@ -137,7 +137,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _config_of(folder: Path) -> Mapping[str, Any] | None:
-    """Return the config for the provisioner; None if the kernelspec names another one or is unreadable."""
+    """Return the config for our provisioner; None if the kernelspec names another provisioner or is unreadable."""
     try:
         named = json.loads((folder / "kernel.json").read_bytes())["metadata"]["kernel_provisioner"]
         ours = named["provisioner_name"] == PROVISIONER

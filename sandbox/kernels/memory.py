@@ -14,7 +14,7 @@ _MOST_PROCESSES = 1000
 def memory_of(place: str) -> int | None:
     """Return the resident bytes of all processes of the box whose sockets are at `place` (`SocketLocation.path`).
 
-    Memory that they share with their template is counted once per process.
+    Memory that the processes share with their template is counted once per process.
     """
     try:
         root = _listener(f"{place}-1")
@@ -41,7 +41,7 @@ def _tree(root: int) -> Iterator[int]:
         try:
             for task in Path(f"/proc/{pid}/task").iterdir():
                 waiting += map(int, (task / "children").read_text().split())
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
 
 

@@ -32,7 +32,7 @@ class ShownOutput:
 
     Attributes:
         kind: The kind of the output.
-        text: Its plain text, or its types if it has none; for an error the traceback, with the kernel's colours.
+        text: Its plain text, or its MIME types if it has none; for an error the traceback, with the kernel's colours.
     """
 
     kind: Literal["stdout", "stderr", "result", "display", "error"]
@@ -43,7 +43,7 @@ OnOutput = Callable[[ShownOutput], None]
 
 
 class KernelRejected(Exception):
-    """A kernel was abandoned because it sent too many messages (`flood`) or malformed ones."""
+    """A kernel was abandoned because it sent too much output (`flood`) or a malformed message."""
 
     def __init__(self, why: str, *, flood: bool) -> None:
         super().__init__(why)
@@ -54,7 +54,7 @@ class BoxedClient(NotebookClient):
     """Runs one notebook once.
 
     Besides the exceptions of nbclient, it raises SandboxError if no kernel can be started, and KernelRejected if the
-    kernel sends too much or malformed messages.
+    kernel sends too much output or a malformed message.
     """
 
     def __init__(
@@ -91,7 +91,10 @@ class BoxedClient(NotebookClient):
 
     @asynccontextmanager
     async def async_setup_kernel(self, **_: Any) -> AsyncGenerator[None, None]:
-        """Start the kernel and keep it while it is used. nbclient's method also sets signal and exit handlers."""
+        """Start the kernel for an `async with` block, and end it afterwards.
+
+        nbclient's own method would also install signal and exit handlers.
+        """
         try:
             await self.async_start_new_kernel()
             self.kc = self._manager.client()
@@ -160,7 +163,7 @@ class BoxedClient(NotebookClient):
         return provisioner.why if isinstance(provisioner, KnackboxProvisioner) else ""
 
     def _give_up(self, why: Exception) -> None:
-        """Stop waiting for this cell. The kernel ends with the run."""
+        """Stop waiting for the cell that runs. The kernel is ended at the end of the run."""
         self._broken = why
         if self.task_poll_for_reply is not None:
             self.task_poll_for_reply.cancel()

@@ -22,12 +22,12 @@ class NotANotebook(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NotebookRun:
-    """The result of a run. The outputs are in the notebook.
+    """The result of a run of a notebook. The outputs are stored in the notebook.
 
     Attributes:
         executed: The number of code cells that were started.
-        cell: The index of the cell at which the run stopped.
-        why: The reason why it stopped, in one line.
+        cell: The index of the cell at which the run stopped; None if it reached the end.
+        why: The reason why the run stopped, in one line; "" if it reached the end.
         writable: Whether the notebook is still valid; only a hostile kernel makes it invalid.
     """
 
@@ -65,13 +65,13 @@ def read(data: bytes) -> NotebookNode:
     language = language_of(notebook)
     if language.lower() not in {"python", "python3", "ipython"}:
         raise NotANotebook(
-            f"is in {_line(language)}; stateful is Python only. `knackbox exec` runs bash and node, not cells."
+            f"is in {_line(language)}, but only Python notebooks can be run. `knackbox exec` runs Bash and Node code."
         )
     return nbformat.v4.to_notebook(notebook)  # type: ignore[no-any-return, no-untyped-call]  # joins lines
 
 
 def written(notebook: NotebookNode) -> bytes:
-    """Return the content of the notebook's file."""
+    """Return the notebook as the content of a file."""
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
     return text.encode("utf-8", "backslashreplace") + b"\n"  # an unpaired surrogate, which JSON escapes the same way
 
@@ -94,12 +94,12 @@ async def run(
 ) -> NotebookRun:
     """Run every code cell in a new kernel, and write the outputs into the notebook.
 
-    Errors of the code are never raised.
+    An exception of the notebook's code is not raised here; the result describes it.
 
     Args:
         notebook: The notebook, which is changed.
         config: Traits of `KnackboxProvisioner`.
-        timeout_s: The limit of each cell.
+        timeout_s: The time limit of each cell, in seconds.
         allow_errors: Whether to continue after a cell that raised an exception.
         on_cell: Called with the index of each cell that starts.
         on_output: Called with each output.
@@ -148,7 +148,7 @@ def _add_missing_ids(notebook: NotebookNode) -> None:
 
 
 def _join_streams(notebook: NotebookNode) -> None:
-    """Join output that was printed in pieces. Call it after the run, because display updates use output numbers."""
+    """Join output that was printed in pieces. Call it after the run, since display updates refer to output indexes."""
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue

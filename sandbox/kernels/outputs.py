@@ -61,7 +61,7 @@ class Outputs:
         )
 
     def take(self, kind: str, content: Message) -> None:
-        """Take one message of the iopub channel; ignore those that are not outputs."""
+        """Process one message of the iopub channel. Ignore messages that are not outputs."""
         if kind == "stream":
             output = Output("stream", name=_text(content, "name"), text=_text(content, "text"))
             self._add(output)
@@ -122,7 +122,7 @@ class Outputs:
         kind, message = _text(content, "ename"), _text(content, "evalue")
         size = sum(map(len, traceback)) + len(message)
         self.seen += size
-        if self.error is not None:  # a cell has at most one; more are forged
+        if self.error is not None:  # a cell has at most one error, so this one is forged
             self.dropped += size
             return
         if size > self._room:

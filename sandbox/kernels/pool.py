@@ -1,7 +1,7 @@
 """`KernelPool`: the kernels of all agents, by agent and name, and ready kernels for new names.
 
-A kernel's process is taken from the ready kernels, or started. It belongs to the agent until it is stopped, dies, or
-has been idle for too long.
+An agent's kernel gets a ready process if there is one, otherwise a new process is started. The process belongs to the
+agent until it is stopped, dies, or has been idle for too long.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ from sandbox.kernels.spec import (
 )
 
 _REPORT_FOR_S = 86_400.0  # a loss is forgotten if its agent does not return within a day
-_MOST_ENDED = 64  # kernels without a process whose history is kept
+_MOST_ENDED = 64  # the maximum number of kernels without a process whose history is kept
 _REFILL_AFTER_S = 0.05
-_FEWEST_LOOKS = 4  # how often idle kernels are looked for within `idle_s`
+_FEWEST_LOOKS = 4  # number of searches for idle kernels within `idle_s`
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class KernelPool:
         Args:
             owner: The owner of the kernel.
             name: The name of the kernel.
-            make_spec: Called for the spec of a new kernel, or of one that its owner has stopped.
+            make_spec: Returns the spec. Called if the kernel is new or its owner has stopped it.
 
         Raises:
             SandboxError: The pool is closed.
@@ -118,14 +118,15 @@ class KernelPool:
         kernel = self.kernel(owner, name, lambda: spec or KernelSpec())
         if spec is not None and kernel.spec != spec:
             raise SandboxError(
-                f"The kernel {name!r} was started with a different spec.", remedy="Stop it, or use another name."
+                f"The kernel {name!r} was started with a different spec.",
+                remedy="Stop the kernel, or use another name.",
             )
         return await kernel.run(code, limits)
 
     def find(self, owner: KernelOwner, name: str = DEFAULT_NAME, *, ended: bool = False) -> AgentKernel:
         """Return the owner's kernel with this name.
 
-        `ended` also accepts a kernel that was stopped, or that lost its state.
+        With `ended`, this can also be a kernel that was stopped, or that lost its state.
 
         Raises:
             NoKernel: There is no such kernel.
@@ -137,7 +138,7 @@ class KernelPool:
         return kernel
 
     def kernels(self, owner: KernelOwner | None = None) -> list[AgentKernel]:
-        """Return the kernels that hold state, sorted: all of them, or those of one owner."""
+        """Return the running kernels, sorted by owner and name. With `owner`, return only that owner's kernels."""
         return [
             kernel
             for key, kernel in sorted(self._kernels.items(), key=lambda item: item[0])
@@ -159,7 +160,7 @@ class KernelPool:
             each for each in self._kernels.values() if each.client and each.idle and each.last_used <= now - idle_s
         ]
         for kernel in unused:
-            kernel.lose(StateLoss((f"it was ended after {idle_s:g} s without a cell",)))
+            kernel.lose(StateLoss((f"the kernel was ended after {idle_s:g} s without a cell",)))
         await asyncio.gather(*(kernel.end_process() for kernel in unused))
         return len(unused)
 
@@ -214,7 +215,7 @@ class KernelPool:
                 await self.cull()
 
     def _forget_oldest(self) -> None:
-        """Drop the histories of the oldest kernels without a process, and the kernels that have no loss to report."""
+        """Drop the histories of the oldest kernels without a process, and forget those with no loss to report."""
         ended = [kernel for kernel in self._kernels.values() if kernel.client is None and kernel.idle]
         for kernel in sorted(ended, key=lambda each: each.last_used)[: max(len(ended) - _MOST_ENDED, 0)]:
             kernel.history = CellHistory()

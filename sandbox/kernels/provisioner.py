@@ -1,6 +1,7 @@
-"""Runs Jupyter kernels in boxes: JupyterLab, nbclient and papermill use it unchanged, by kernelspec.
+"""A Jupyter kernel provisioner that runs kernels in boxes. It works with JupyterLab, nbclient and papermill unchanged.
 
-The kernelspec names it in its metadata: ``{"kernel_provisioner": {"provisioner_name": "knackbox", "config": {…}}}``.
+The kernelspec's metadata names the provisioner:
+``{"kernel_provisioner": {"provisioner_name": "knackbox", "config": {…}}}``.
 """
 
 import functools
@@ -32,8 +33,8 @@ class KnackboxProvisioner(KernelProvisionerBase):
         ("namespace", "docker"), "namespace", config=True, help="The backend: boxes of this machine, or containers."
     )
     image = Unicode("", config=True, help="With docker: the image, with Python and ipykernel.")
-    runtime = Unicode("", config=True, help="With docker: the OCI runtime, such as runsc. Empty: the engine's default.")
-    engine_url = Unicode("", config=True, help="With docker: the address of its engine. Empty: DOCKER_HOST.")
+    runtime = Unicode("", config=True, help="With docker: the OCI runtime, such as runsc. Empty: Docker's default.")
+    engine_url = Unicode("", config=True, help="With docker: the address of the Docker Engine. Empty: DOCKER_HOST.")
     memory_bytes = Integer(
         KernelSpec().memory_bytes, config=True, help="Memory limit of the kernel and its children together."
     )
@@ -66,7 +67,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
     @property
     def why(self) -> str:
-        """The reason why the kernel ended, in a few words; "" while it is alive, or if there is none."""
+        """The reason why the kernel ended, in a few words; "" while the kernel is alive, or if there is no kernel."""
         return self._kernel.why if self._kernel else ""
 
     async def poll(self) -> int | None:
@@ -98,7 +99,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
         return {**kwargs, "cmd": [], "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **arguments: Any) -> KernelConnectionInfo:
-        """Start the kernel. A kernel that replaces another one has the same place and key.
+        """Start the kernel. A restarted kernel has the same socket location and key as before.
 
         Raises:
             SandboxError: The kernel cannot be started.
@@ -135,7 +136,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
 def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
     """Return the notebook's folder if Jupyter passes it, otherwise the working directory, as for other kernels.
 
-    Papermill, for example, does not pass it.
+    Papermill, for example, does not pass the folder.
 
     Raises:
         SandboxError: The folder is or contains a home folder, so that the box could read keys and passwords.
@@ -144,7 +145,8 @@ def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
     if home.is_relative_to(shown):
         raise SandboxError(
             f"The notebook's folder, {shown}, is or contains a home folder, which a box must not read.",
-            remedy="Move the notebook to a separate folder, or mount another: kernelspec install --workspace DIR.",
+            remedy="Move the notebook to a separate folder, or mount another folder: "
+            "knackbox kernelspec install --workspace DIR.",
         )
     return shown
 

@@ -47,7 +47,7 @@ class Ready:
             client = waiting.popleft()
             if client.kernel.alive:
                 return client
-            client.close()  # its kernel died while waiting
+            client.close()  # the kernel died before it was taken
             client.kernel.forget()
         return None
 
@@ -80,7 +80,7 @@ class Ready:
             self._begin(self._start_ahead(spec), spec)
 
     async def aclose(self) -> None:
-        """End the kernels that were not handed out. The caller has closed the clients of all others."""
+        """End the kernels that were not taken. The caller must have closed the clients of all other kernels."""
         self._closed = True
         tasks = list(self._starting)
         for task in tasks:
@@ -97,7 +97,7 @@ class Ready:
         task.add_done_callback(self._begun)
 
     def _begun(self, task: asyncio.Task[None]) -> None:
-        """Forget a finished start. A failure is ignored: it occurs again, and is raised, when a kernel is requested."""
+        """Forget a finished task and ignore its failure: a later start for a request would report the same failure."""
         self._starting.pop(task, None)
         if not task.cancelled():
             task.exception()

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class KernelBackendConfig:
-    """The backend kernels run in.
+    """The configuration of the backend in which kernels run.
 
     Attributes:
         backend: "namespace" or "docker".
@@ -35,7 +35,7 @@ class KernelBackendConfig:
     engine_url: str = ""
 
     def build(self) -> ServerSandbox:
-        """Create a sandbox of this kind; nothing is started yet."""
+        """Create a sandbox of this backend. Nothing is started yet."""
         if self.backend == "docker":
             image = self.image or DockerConfig().image
             return DockerSandbox(DockerConfig(image=image, runtime=self.runtime, url=self.engine_url))
@@ -43,7 +43,7 @@ class KernelBackendConfig:
 
 
 class SandboxThread:
-    """A sandbox with its own thread. The thread starts at once. It ends with this process, and so do its boxes."""
+    """A sandbox with its own thread, which starts at once. The thread and the boxes end with this process."""
 
     def __init__(self, config: KernelBackendConfig) -> None:
         self._loop = asyncio.new_event_loop()
@@ -52,7 +52,7 @@ class SandboxThread:
         self._thread.start()
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread's loop. Cancelling this cancels it there."""
+        """Run a coroutine in the thread's loop. Cancelling the call cancels the coroutine."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def tell(self, callback: "functools.partial[None]") -> None:

@@ -25,7 +25,7 @@ class KernelSpec:
         preload: Modules the box's template has already imported.
         workspace: A folder mounted at `/work`, where the kernel starts.
         cpu_s: CPU time of all cells; a kernel that has used it up ends, and its state is lost.
-        lifetime_s: The same limit for wall-clock time.
+        lifetime_s: Wall-clock time after which the kernel ends, and its state is lost.
     """
 
     preload: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class CellLimits:
 
     Attributes:
         wall_s: Seconds after which the cell is interrupted.
-        grace_s: Seconds after which a cell that continues is killed together with the kernel.
+        grace_s: Seconds after the interrupt. A cell that still runs then is killed together with the kernel.
         output_bytes: Bytes of output beyond which the cell is interrupted.
         kept_bytes: Bytes of output that are kept; the rest is only counted.
     """
@@ -81,7 +81,7 @@ class StateLoss:
     """The loss of everything that earlier cells created. Its text, `str(loss)`, is for people and models.
 
     Attributes:
-        reasons: What happened, oldest first: several when earlier losses had not been reported yet.
+        reasons: Why the state was lost, oldest first; more than one if an earlier loss was not reported yet.
         in_cell: Whether the kernel ended during the cell that reports the loss.
     """
 
@@ -99,7 +99,7 @@ class Cell:
     Attributes:
         error: The exception that ended the cell.
         count: The number that the kernel gave the cell; None if it gave none.
-        number: The number of the cell in the history of an `AgentKernel`; 0 when it is not in one.
+        number: The number of the cell in the history of an `AgentKernel`; 0 if the cell is not in a history.
         kept_bytes: Bytes of the outputs, as text or JSON.
         dropped_bytes: Bytes of outputs that were seen but not kept.
         state_lost: The loss that this result reports; None when the state was kept. Each loss is reported by one
@@ -135,7 +135,7 @@ class TooManyKernels(SandboxError):
 
 
 class Occupied(SandboxError):
-    """A cell is running, and only an idle kernel can answer."""
+    """A cell is running, but the request needs an idle kernel."""
 
 
 class KernelDied(SandboxError):

@@ -64,7 +64,7 @@ class LandlockSandbox(ForkedSandbox):
         return cls(LandlockConfig.of(settings))
 
     def _probe(self) -> Protections:
-        """Test what this machine enforces, and list what this backend cannot provide on any machine."""
+        """Test which protections this machine enforces, and list those that this backend never provides."""
         return probe.protections(self.name)
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
@@ -87,7 +87,7 @@ class LandlockSandbox(ForkedSandbox):
         return _with_disk_end(job, outcome)
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:  # noqa: ARG002  (a refused method keeps its signature)
-        """Refuse the job: its port would be a port of the host's loopback.
+        """Refuse the job, because its ports would be loopback ports of the host.
 
         Raises:
             SandboxError: Always.
@@ -109,7 +109,7 @@ class LandlockSandbox(ForkedSandbox):
         if self._as_root and writes and found.st_uid == 0:
             raise SandboxError(
                 f"The workspace {source} belongs to root, and no job runs as root.",
-                remedy=f"Start Knackbox as an ordinary user, or give it to one: `chown -R 1000:1000 {source}`.",
+                remedy=f"Start Knackbox as an ordinary user, or give the folder to one: `chown -R 1000:1000 {source}`.",
             )
 
     async def _start(self, key: TemplateKey) -> ForkServer:
@@ -134,7 +134,7 @@ class LandlockSandbox(ForkedSandbox):
         return server
 
     def _must_be_open(self, packages: tuple[str, ...]) -> None:
-        """Refuse an environment in root's home, which other users cannot read.
+        """Refuse an environment that other users cannot read, such as one in root's home.
 
         Raises:
             SandboxError: The environment is in a folder that is closed to other users.
@@ -143,14 +143,14 @@ class LandlockSandbox(ForkedSandbox):
             if not machine.open_to_all(path):
                 raise SandboxError(
                     f"The job's packages are in {path}, which is closed to users other than root.",
-                    remedy="Keep environments in a folder that others may read, or start Knackbox as an ordinary user.",
+                    remedy="Use a cache folder that other users may read, or start Knackbox as an ordinary user.",
                 )
 
 
 def _with_disk_end(job: Job, outcome: Outcome) -> Outcome:
-    """Replace the end `file_size` by `disk` if the disk limit is the smaller one.
+    """Replace the end `file_size` with `disk` if the disk limit is smaller than the file size limit.
 
-    In this backend a job has no separate disk, so the limit of a file may be larger than that of the disk.
+    In this backend a job has no separate disk: the file size limit is lowered to the disk limit instead.
     """
     if outcome.end is not End.FILE_SIZE or job.limits.disk_bytes >= job.limits.file_size_bytes:
         return outcome

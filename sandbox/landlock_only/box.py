@@ -1,7 +1,7 @@
 """The process that supervises one job of the `landlock` backend.
 
-It waits for the job, changes to the job's user, has a worker run it, answers, and exits. It is trusted: the code under
-test runs in a child (`sandbox.landlock_only.confine`) whose Landlock rules are nested in this process's own, so that
+It waits for the job, changes to the job's user, lets a worker run the job, answers, and exits. It is trusted: the job's
+code runs in a child (`sandbox.landlock_only.confine`) whose Landlock rules are nested in this process's own, so that
 the child can neither signal nor trace this process. Standard library only.
 """
 
@@ -21,8 +21,8 @@ from sandbox.linux.cgroups import Group
 from sandbox.wire import frames, paths
 
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
-# The most threads of a job, unless it may have more processes. The limit is low, because checking all processes of the
-# machine is slow while those of a fork bomb compete for the CPU.
+# The most threads of a job, unless its process limit is higher. The number is low, because checking all processes of
+# the machine is slow while those of a fork bomb compete for the CPU.
 _MOST_THREADS = 128
 # The files of its own /proc that a process may read; the other files describe the machine.
 _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "limits", "fd", "fdinfo")
@@ -33,12 +33,12 @@ class LandlockBoxPlan:
     """The parts that all boxes of a template share.
 
     Attributes:
-        base: The folder in which their private folders are created.
+        base: The folder in which the boxes' private folders are created.
         readable: Host paths a job may read and run.
         landlock_abi: The version of Landlock.
         first_uid: The first of `uids` reserved user ids; -1 when jobs run as the user who started Knackbox.
         uids: The number of reserved user ids.
-        template: The pid of the template; boxes die with it.
+        template: The pid of the template. Boxes die with the template.
         filters: The assembled seccomp filters.
     """
 
@@ -125,8 +125,8 @@ def _choose_user(
 ) -> None:
     """Choose the job's user, which is never root.
 
-    There are no id-mapped mounts here, so a job with a workspace runs as the owner of the workspace. `nobodys` is set
-    in the header if the user has no other processes and files.
+    There are no id-mapped mounts here, so a job with a workspace runs as the owner of the workspace. The header field
+    `nobodys` says that the user id is reserved for this job, so it has no other processes and files.
     """
     header["user"], header["nobodys"] = plan.user_of(box_id), plan.first_uid >= 0
     if workspace >= 0 and os.geteuid() == 0:
@@ -137,7 +137,7 @@ def _choose_user(
 
 
 def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
-    """Add the job's paths to the ruleset. The worker has not restricted itself with it yet."""
+    """Add the job's paths to the ruleset, which the worker does not apply until it receives the job."""
     for name in _OWN_PROC:
         landlock.allow(ruleset, f"/proc/{pid}/{name}", landlock.READ)
     if workspace >= 0:
@@ -147,7 +147,7 @@ def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
 
 
 def _relocate(header: worker.Message, place: places.JobFolder, workspace: int) -> None:
-    """Replace the paths of a box with its own root by paths of this machine.
+    """Replace the paths in the request, which are meant for a box with its own root, with paths of this machine.
 
     Raises:
         OSError: The owner of the workspace cannot reach its folder.

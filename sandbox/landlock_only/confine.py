@@ -21,7 +21,7 @@ from sandbox.wire.results import ResultChannel
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
 _HIGH = 64  # above all descriptor numbers assigned below
 _NO_LIMIT = 1 << 20
-_LEEWAY = 64  # tasks the same user may start elsewhere in the meantime
+_LEEWAY = 64  # tasks that the same user may start outside of the job in the meantime
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class LandlockFilters:
     """Assembled seccomp filters.
 
     Attributes:
-        always: For every worker.
-        without_namespaces: For every worker.
-        own_files: For a worker whose user owns files outside of the job's folder.
+        always: `sandbox.linux.seccomp.program`, for every worker.
+        without_namespaces: `filters.without_namespaces`, for every worker.
+        own_files: `filters.with_own_files`, for a worker whose user owns files outside of the job's folder.
     """
 
     always: bytes
@@ -41,7 +41,10 @@ class LandlockFilters:
 
 @dataclass(frozen=True)
 class LandlockConfinement:
-    """The means by which a worker is confined. The creator of `rules` adds the job's paths before the job is sent."""
+    """The filters and the Landlock ruleset (`rules`, a descriptor) of a worker.
+
+    The process that created `rules` adds the job's paths before it sends the job.
+    """
 
     filters: LandlockFilters
     rules: int
@@ -58,7 +61,7 @@ def become(uid: int, gid: int) -> None:
 
 
 def start(confinement: LandlockConfinement, out: int, err: int) -> WorkerProcess:
-    """Fork the worker. After that, the output descriptors belong to the child alone."""
+    """Fork the worker. `out` and `err` are its output descriptors, which are closed in this process."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     given = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), out, err, results.worker_end, job_read)
@@ -73,7 +76,7 @@ def start(confinement: LandlockConfinement, out: int, err: int) -> WorkerProcess
 
 
 def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], parent: int) -> NoReturn:
-    """Become the worker, in the child. Never returns."""
+    """Turn the forked child into the worker. Never returns."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, confinement.rules)]
@@ -109,10 +112,10 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
 
 
 def _tasks_of_the_machine() -> int:
-    """Return an upper bound of the number of tasks of this job's user, read from a single file.
+    """Return the number of tasks of the machine, which is an upper bound on those of the job's user.
 
-    All tasks of the user count towards its limit. The limit only keeps a fork bomb small enough to be found and killed
-    in time by `FamilyWatch`.
+    It is added to the process limit, because the kernel counts all tasks of the user. The limit only has to keep a fork
+    bomb small enough for `FamilyWatch` to find and kill it in time.
     """
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
@@ -121,7 +124,7 @@ def _tasks_of_the_machine() -> int:
 
 
 def _take_stdin(folder: str, body: bytes, size: int) -> bytes:
-    """Make the end of the body readable as descriptor 0; return the rest of the body, which holds the job's files."""
+    """Make the last `size` bytes of the body readable as descriptor 0. Return the rest, which are the job's files."""
     if not size:
         return body
     return take_stdin(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600), body, size)

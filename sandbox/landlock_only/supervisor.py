@@ -1,7 +1,7 @@
-"""The process between the engine and a template, which runs in a separate interpreter. Standard library only.
+"""The supervisor of a template: a process that the engine starts in a separate interpreter. Standard library only.
 
-It ends when the engine ends, and then kills every process it has started. It also opens workspaces, and passes
-their descriptors to the engine.
+It starts the template. It ends when the engine ends, and then kills every process that it has started. It also opens
+workspaces, and passes their descriptors to the engine.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
         theirs: The engine's socket for the template.
         wanted: A `LandlockTemplateConfig`, as a dict.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then shuts down in order
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then shuts down cleanly
     try:
         open_files.ensure_enough()
     except OSError as problem:

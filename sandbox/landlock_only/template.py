@@ -25,7 +25,7 @@ _SWEEPS = 100
 class LandlockTemplatePlan:
     """The parts from which a template is created. `source` is Knackbox's folder, which is hidden from all jobs.
 
-    For the rest see `box.LandlockBoxPlan`.
+    See `box.LandlockBoxPlan` and `LandlockTemplateConfig` for the other fields.
     """
 
     source: str
@@ -41,7 +41,7 @@ class LandlockTemplatePlan:
 class LandlockTemplate(TemplateLoop):
     """A template whose boxes are ordinary processes without privileges."""
 
-    kill_signal = signal.SIGTERM  # a box ends its family, then itself
+    kill_signal = signal.SIGTERM  # on this signal, a box kills its process family and exits
 
     def __init__(self, plan: LandlockTemplatePlan, control: socket.socket, groups: cgroups.Groups | None) -> None:
         super().__init__(control, groups)
@@ -66,7 +66,7 @@ class LandlockTemplate(TemplateLoop):
         return missing
 
     def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
-        """Fork a process.
+        """Fork the process of a box.
 
         Raises:
             OSError: The process cannot be forked.
@@ -87,7 +87,7 @@ class LandlockTemplate(TemplateLoop):
         places.remove(f"{self._plan.base}/{box_id}")
 
     def _become_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> NoReturn:
-        """Become a box, in the new process. Never returns."""
+        """Turn the forked process into a box. Never returns."""
         try:
             own_group = keep_only(given, group)
             box.main(self._box_plan, socket.socket(fileno=3), (4, 5), box_id, own_group)
@@ -98,7 +98,7 @@ class LandlockTemplate(TemplateLoop):
         """Kill and reap all descendants that belong to no living box.
 
         Raises:
-            OSError: They cannot all be killed.
+            OSError: Some of them could not be killed.
         """
         boxes = self.pids()
         for _ in range(_SWEEPS):
@@ -117,13 +117,13 @@ class LandlockTemplate(TemplateLoop):
 def run(
     plan: LandlockTemplatePlan, control: socket.socket, groups: cgroups.Groups | None, family: ProcessFamily
 ) -> None:
-    """Serve, then kill the family, even after an error."""
+    """Fork boxes until the engine closes its socket, then kill the process family, even after an error."""
     try:
         try:
             LandlockTemplate(plan, control, groups).serve()
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    finally:  # also when the signal arrived just then
+    finally:  # also if SIGTERM arrived before it was ignored
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         family.kill()
         places.remove_base(plan.base)

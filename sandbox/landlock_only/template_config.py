@@ -12,8 +12,8 @@ class LandlockTemplateConfig:
     Attributes:
         preload: Modules to import before the first fork.
         packages: Site-packages folders of the host.
-        path: The PATH of its jobs.
-        folder: Where the private folders of jobs are made.
+        path: The folders in the jobs' PATH.
+        folder: The folder in which the template's base folder is created. The jobs' private folders are in the base.
         readable: Host paths a job may read.
         first_uid: The first of the user ids reserved for jobs, -1 when jobs run as the user who started Knackbox.
         uids: The number of user ids reserved for jobs.

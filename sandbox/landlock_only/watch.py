@@ -25,8 +25,8 @@ class FamilyWatch(TreeWatch):
     """Watches the descendants of this process, which is their subreaper, and their private folder.
 
     Attributes:
-        counted_by_kernel: A control group or an RLIMIT_NPROC for them alone counts their threads, so that reaching the
-            limit is no reason to end them.
+        counted_by_kernel: Whether the kernel counts the threads, with a control group or an RLIMIT_NPROC for these
+            processes alone. The kernel then refuses new threads over the limit, so reaching it does not end the job.
     """
 
     def __init__(self, folder: str, group: Group | None) -> None:
@@ -70,7 +70,7 @@ class FamilyWatch(TreeWatch):
         return over
 
     def over_at_the_end(self) -> str:
-        """Return a limit that was exceeded when the job ended, although no check detected it in time; "" if none."""
+        """Return a limit that the job exceeded at its end, unnoticed by the checks before; "" if there is none."""
         return self._late or ("disk" if self._measure_disk([]) else "")
 
     def _count_tasks(self, threads: dict[str, int]) -> str:
@@ -96,10 +96,10 @@ class FamilyWatch(TreeWatch):
 
 
 def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
-    """Return every process below this one, except the branches `without`, and its number of threads.
+    """Return the number of threads of each descendant of `head`, by pid, except for the subtrees of `without`.
 
-    Orphans that have ended and that this process has not reaped yet are omitted, because the job does not cause the
-    delay. Uses the parent's id in /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
+    Orphans that have ended and that `head` has not reaped yet are omitted, because the delay is not the job's fault.
+    Parents are read from /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
     """
     parents: dict[str, str] = {}
     threads: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Converts the end of a job into the answer's frame: why it ended, its usage, and the files to bring back.
+"""Builds the frame that answers a job: why the job ended, what it used, and the files to bring back.
 
 The worker's report comes from untrusted code, so `parse_report` accepts only known fields of known types.
 """
@@ -39,7 +39,7 @@ def conclude(
     elif "cpu" in hits and answer["end"] in ("ok", "killed", "error"):
         answer["end"] = "cpu"  # many short processes, or the hard rlimit, which kills without giving a reason
     elif "memory" in hits and answer["end"] in ("killed", "error") and ended.status:
-        answer["end"] = "memory"  # the kernel killed it because of the control group's limit
+        answer["end"] = "memory"  # the kernel killed a process because of the control group's limit
     elif answer["end"] == "error" and hits and header["language"] != "python":
         answer["end"] = hits[0]
     if answer["end"] not in ("ok", "error", "killed", "policy", *hits):
@@ -63,16 +63,16 @@ def _own_answer(ended: WorkerEnd, header: worker.Message) -> worker.Message:
     if reported is not None:
         return reported
     if header["call"]:
-        message = f"the code left the process (exit code {exit_code}) before its function returned"
+        message = f"the code ended the process (exit code {exit_code}) before its function returned"
         error = {"type": "SystemExit", "message": message, "traceback": ""}
         return {"end": "error", "exit_code": exit_code, "error": error}
     return {"end": "error" if exit_code else "ok", "exit_code": exit_code}
 
 
 def _collect(folder: str, paths: list[str]) -> tuple[list[tuple[str, int]], bytes]:
-    """Return the files to bring back. All processes of the box have been killed or stopped.
+    """Return path and size of each file to bring back, and the joined contents. Skips anything but regular files.
 
-    Skips anything but regular files.
+    All processes of the box must have been killed or stopped.
     """
     listing: list[tuple[str, int]] = []
     parts: list[bytes] = []

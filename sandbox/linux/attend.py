@@ -25,8 +25,8 @@ class WorkerEnd:
     """How the worker ended, and the resources that the box used.
 
     Attributes:
-        reason: The reason why it was ended; "" if it reported or exited by itself.
-        status: As waitpid returns it; 0 after a report.
+        reason: The reason why the worker was ended; "" if it sent a report or exited by itself.
+        status: The exit status, in the form that waitpid returns; 0 after a report.
         answer: The report's frame, as far as it was received.
         used: CPU time and memory.
     """
@@ -40,7 +40,7 @@ class WorkerEnd:
 def attend(
     running: WorkerProcess, channel: socket.socket, wall_s: float, watch: TreeWatch, *, patient: bool = False
 ) -> WorkerEnd:
-    """Wait until the worker and everything it started are killed, or permanently stopped.
+    """Supervise the worker to its end. Return once all processes of the box are killed, or permanently stopped.
 
     A worker that has reported and had no other processes is only stopped, and dies with this process: killing it now
     would take CPU time from the process that waits for the answer.
@@ -84,7 +84,7 @@ def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Worke
 
 
 def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch: TreeWatch, *, patient: bool) -> str:
-    """Wait until the worker ends or must be ended. Return the reason, or "" when it reported or exited by itself."""
+    """Wait until the worker ends or must be ended. Return why it must be, or "" if it sent a report or exited."""
     results = running.results
     exited, woken = os.pidfd_open(running.pid), wake_on_child()
     poller = select.poll()
@@ -141,7 +141,7 @@ def reap_orphans(worker_pid: int) -> None:
 def _carry_out(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
     """Carry out an order; return a reason to end the job, or "" for a signal, which goes to the worker's process group.
 
-    A signal is acknowledged once sent, so that the signal cannot hit a later request to the job.
+    A signal is acknowledged once it is sent. The engine waits for that, so a signal cannot hit a later request.
     """
     if "signal" in order:
         with contextlib.suppress(ProcessLookupError):
@@ -152,7 +152,7 @@ def _carry_out(order: worker.Message, worker_pid: int, channel: socket.socket) -
 
 
 def _order(channel: socket.socket) -> worker.Message:
-    """Read an order of the engine.
+    """Read an order from the engine.
 
     Raises:
         EOFError: The stream has ended, because nobody waits for the job any more.

@@ -22,7 +22,7 @@ Ops = list[bytes]
 
 
 def prologue(last: int) -> Ops:
-    """Refuse calls that are not 64-bit x86_64 calls, and those numbered above `last`, which include the x32 ABI's."""
+    """Kill a process that makes a non-x86_64 call. Refuse calls numbered above `last`, which include all x32 calls."""
     return [
         op(LD, _ARCH),
         op(JEQ, _AUDIT_ARCH_X86_64, 1, 0),
@@ -44,22 +44,22 @@ def answer(action: int) -> bytes:
 
 
 def load(argument: int) -> bytes:
-    """Load the low half of an argument. Of the arguments checked here, the kernel ignores the other half."""
+    """Load the low 32 bits of an argument. The kernel ignores the high bits of all arguments that are checked here."""
     return op(LD, _ARGUMENTS + 8 * argument)
 
 
 def when(number: int, body: Ops) -> Ops:
-    """Run `body`, which always returns, for this call; continue with the next instruction for any other."""
+    """Run `body`, which always returns, for the call with this number; skip it for any other call."""
     return [op(JEQ, number, 0, len(body)), *body]
 
 
 def search(rules: dict[int, Ops]) -> Ops:
-    """Find each call's body by its number. Calls without a rule are allowed."""
+    """Run the instructions that `rules` contains for the call's number. Calls without a rule are allowed."""
     return _search(_ranges(rules))
 
 
 def _ranges(rules: dict[int, Ops]) -> list[tuple[int, Ops]]:
-    """Return (first number, body) of each run of calls treated alike, in ascending order.
+    """Return (first number, instructions) for each range of calls with the same instructions, in ascending order.
 
     Calls without a rule are allowed.
     """
@@ -72,7 +72,7 @@ def _ranges(rules: dict[int, Ops]) -> list[tuple[int, Ops]]:
 
 
 def _search(ranges: list[tuple[int, Ops]]) -> Ops:
-    """Find a call's body by binary search.
+    """Find a call's instructions by binary search.
 
     The search speeds up the installation of the filter: the kernel runs it for every call number to fill its cache of
     results, and a linear list would add 0.3 ms to the start of every box.
@@ -105,7 +105,7 @@ def only_zero(argument: int) -> Ops:
 
 
 def equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) -> Ops:
-    """Run `then` if the argument equals the value; else run `otherwise`, or allow the call if that is None."""
+    """Run `then` if the argument equals the value; else run `otherwise`, or allow the call if `otherwise` is None."""
     return [load(argument), op(JEQ, value, 0, len(then)), *then, *(otherwise or []), answer(ALLOW)]
 
 

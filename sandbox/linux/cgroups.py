@@ -2,8 +2,8 @@
 
 With a group, the kernel also limits and counts what no process is charged for: page tables, socket buffers, semaphores,
 the box's tmpfs, and the CPU time of processes nobody waited for. Version 1 has a folder per controller, version 2 one
-for all. The folders are below ``knackbox/<supervisor's pid>-<its start time>``, which distinguishes what a killed
-supervisor left behind from what is in use.
+for all. The folders are below ``knackbox/<supervisor's pid>-<its start time>``. The name shows whether a group is still
+in use or was left behind by a killed supervisor.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ from typing import Any
 _V1 = "/sys/fs/cgroup"
 _OWN = "knackbox"
 _TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
-# In addition to the processes' memory limit, the group holds the box's disk (tmpfs is memory) and process 1.
+# A group may use the job's memory limit, its disk limit (tmpfs is memory), and this much for process 1.
 _SLACK_BYTES = 48 << 20
 _TRIES = 5
 _TCP_SHARE = 2  # version 1 counts socket buffers separately: they may use this fraction of the memory limit
-_OUR_PROCESSES = 2  # a process that is being forked, and process 1 while it is in the group
+_OUR_PROCESSES = 2  # a process that is being forked, and process 1, which is in the group in some backends
 _START = 19  # field of /proc/<pid>/stat after the closing bracket of the command
 
 
@@ -51,7 +51,7 @@ class Layout:
 
 
 def find() -> Layout | None:
-    """Return the usable controllers; None when there are none, or they are not writable."""
+    """Return where this process can create groups; None if the controllers are missing or not writable."""
     v1 = tuple(f"{_V1}/{name}" for name in ("memory", "pids", "cpuacct"))
     if all(os.path.isfile(f"{folder}/cgroup.procs") and os.access(folder, os.W_OK) for folder in v1):
         return Layout(1, v1, os.path.isfile(f"{v1[0]}/{_TCP_LIMIT}"))
@@ -62,7 +62,7 @@ def find() -> Layout | None:
 
 
 def owner(pid: int) -> str:
-    """Return a name that is never reused for a process: its pid and its start time."""
+    """Return a unique name for a process, made of its pid, which may be reused, and its start time."""
     with open(f"/proc/{pid}/stat", "rb") as stat:
         return f"{pid}-{stat.read().rpartition(b')')[2].split()[_START].decode()}"
 
@@ -76,7 +76,7 @@ def of_this_process() -> "Groups | None":
 
 
 class Groups:
-    """The groups of one supervisor. Created outside the template's root, and used inside through descriptors."""
+    """The groups of one supervisor. They are opened outside the template's root, and used inside it as descriptors."""
 
     def __init__(self, layout: Layout, name: str) -> None:
         """Create the supervisor's folders.
@@ -96,7 +96,7 @@ class Groups:
         self._folders = [os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for parent in self._parents]
 
     def make(self, box: int) -> "Group":
-        """Create the group of a box; its descriptors are for the box's process 1.
+        """Create the group of a box. Process 1 of the box inherits the group's descriptors.
 
         Raises:
             OSError: The group cannot be created.
@@ -122,7 +122,7 @@ class Groups:
                 os.rmdir(f"b{box}", dir_fd=folder)
 
     def close(self) -> None:
-        """Remove everything. The supervisor calls it once the template is dead."""
+        """Remove all groups. The supervisor calls this once the template is dead."""
         for parent in self._parents:
             _remove_tree(parent)
             _remove_if_empty(os.path.dirname(parent))
@@ -142,7 +142,7 @@ class Group:
     def join(self) -> None:
         """Move this process into the group.
 
-        Takes up to 20 ms on version 1 (an RCU grace period), so it is done ahead.
+        Takes up to 20 ms on version 1 (an RCU grace period), so call it before the job arrives.
         """
         for descriptor in self.descriptors[: self.folders]:
             os.write(descriptor, b"0")
@@ -167,13 +167,13 @@ class Group:
         return int(text[0]) / 1e9 if len(text) == 1 else int(text[1]) / 1e6
 
     def memory_refused(self) -> bool:
-        """Return whether the kernel has killed a process for the memory limit."""
+        """Return whether the kernel has killed a process for exceeding the memory limit."""
         text = os.pread(self._files[1], 4096, 0).split()
         return b"oom_kill" in text and int(text[text.index(b"oom_kill") + 1]) > 0
 
 
 def sweep(layout: Layout | None) -> int:
-    """Remove the groups of supervisors that have ended; return how many remain because a process is still dying."""
+    """Remove the groups of ended supervisors. Return how many remain because a process in them is still dying."""
     left = 0
     for controller in layout.folders if layout else ():
         folder = f"{controller}/{_OWN}"
@@ -187,7 +187,7 @@ def sweep(layout: Layout | None) -> int:
 
 
 def _make(folder: str) -> None:
-    """Create a folder. Retries when another supervisor removes the empty parent at the same moment."""
+    """Create a folder. Try again if another supervisor removes the empty parent at the same moment."""
     for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError):
             os.makedirs(folder, exist_ok=True)
@@ -201,7 +201,7 @@ def _remove_if_empty(folder: str) -> None:
 
 
 def _remove_tree(parent: str) -> None:
-    """Remove a supervisor's groups. One in which a process is still dying is left for the next sweep."""
+    """Remove a supervisor's groups. A group in which a process is still dying is left for the next sweep."""
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
             if os.path.isdir(f"{parent}/{name}"):

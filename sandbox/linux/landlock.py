@@ -63,7 +63,7 @@ def ruleset(version: int, writable: Sequence[str]) -> int:
 
 
 def create(version: int, *, fs: int = 0, net: int = 0, scoped: int = 0) -> int:
-    """Return the descriptor of an empty ruleset, which refuses everything it handles.
+    """Return the descriptor of a ruleset without rules, which refuses the accesses listed in the arguments.
 
     Raises:
         OSError: The kernel refuses the ruleset.
@@ -74,7 +74,7 @@ def create(version: int, *, fs: int = 0, net: int = 0, scoped: int = 0) -> int:
 
 
 def allow(rules: int, path: str, access: int) -> None:
-    """Allow access to a path."""
+    """Add a rule that allows `access` to a path."""
     parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISDIR(os.fstat(parent).st_mode):
@@ -97,12 +97,12 @@ def write_access(version: int) -> int:
 
 
 def workspace_access(version: int) -> int:
-    """Return every access allowed on a workspace: all but sockets, which would act on the host."""
+    """Return every access allowed on a workspace: all except creating sockets, which the host could reach."""
     return _handled(version) & ~_MAKE_SOCK
 
 
 def sockets_only_in(places: Sequence[str], version: int) -> int:
-    """Return the descriptor of an additional ruleset, under which named sockets can be created only in `places`."""
+    """Return the descriptor of an additional ruleset that allows the creation of socket files only in `places`."""
     rules = create(version, fs=_MAKE_SOCK)
     for path in places:
         allow(rules, path, _MAKE_SOCK)
@@ -110,7 +110,7 @@ def sockets_only_in(places: Sequence[str], version: int) -> int:
 
 
 def restrict(rules: int) -> None:
-    """Restrict this process and everything it starts. Needs no_new_privs.
+    """Apply the ruleset to this process and everything it starts. Needs no_new_privs. Closes the descriptor.
 
     Raises:
         OSError: The kernel refuses the ruleset.

@@ -1,4 +1,4 @@
-"""Protections of the kernel that several backends report in the same way."""
+"""Kernel protections that several backends report in the same way."""
 
 import os
 from pathlib import Path
@@ -10,12 +10,12 @@ from sandbox.linux import cgroups, seccomp
 def seccomp_filter() -> Protection:
     """Report whether system calls can be filtered on this machine."""
     if not seccomp.supported():
-        why = f"the filter is written for x86_64, this is {os.uname().machine}"
+        why = f"the filter supports only x86_64, and this machine is {os.uname().machine}"
         return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend or an x86_64 machine.")
     status = Path("/proc/self/status").read_text()
     if "Seccomp:" not in status:
         remedy = "Use a kernel with CONFIG_SECCOMP_FILTER."
-        return Protection("seccomp", State.ABSENT, True, "the kernel was built without it", remedy)
+        return Protection("seccomp", State.ABSENT, True, "the kernel was built without seccomp", remedy)
     refused = len(seccomp.DENIED) + len(seccomp.UNKNOWN)
     return Protection("seccomp", State.ENFORCED, required=True, detail=f"{refused} calls refused")
 
@@ -25,6 +25,6 @@ def control_group() -> Protection:
     layout = cgroups.find()
     if layout is not None:
         return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")
-    why = "no writable memory controller; rlimits limit single processes, and process 1 of the box limits the tree"
-    remedy = "Start as root, or inside a delegated group (`systemd-run --user --scope -p Delegate=yes knackbox …`)."
+    why = "there is no writable memory controller; rlimits limit single processes, and process 1 limits the whole box"
+    remedy = "Start Knackbox as root, or in a delegated group: `systemd-run --user --scope -p Delegate=yes knackbox …`."
     return Protection("cgroup", State.ABSENT, False, why, remedy)

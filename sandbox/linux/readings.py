@@ -1,6 +1,6 @@
 """Reads the memory, CPU time and writes of processes from /proc. Standard library only.
 
-For a process that has ended, the readings are empty.
+For a process that has ended, the functions return zeros or None.
 """
 
 import contextlib
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 _CHUNK = 1 << 14
 _TICKS = os.sysconf("SC_CLK_TCK")
-# Node 24 has 573 MB of VmData before it runs a line (measured). This is address space, not memory: an option limits its
-# heap, and the memory that it touches is limited by watching.
+# Node 24 has 573 MB of VmData before it runs a line (measured). This is address space, not memory: an option limits
+# Node's heap, and `sandbox.linux.watch` limits the memory that Node touches.
 _V8_RESERVES = 640 << 20
 _STACKS = 64 * (8 << 20)  # thread stacks of a shell's programs: 8 MiB each, hardly touched, but counted in full
 # Fields of /proc/<pid>/stat after the closing bracket of the command.
@@ -43,7 +43,7 @@ class CpuReading(NamedTuple):
     Attributes:
         own_s: CPU time of the process itself.
         children_s: CPU time of the children it has waited for.
-        started: Distinguishes it from a later process with the same pid.
+        started: The start time, which distinguishes the process from a later one with the same pid.
     """
 
     own_s: float
@@ -52,7 +52,7 @@ class CpuReading(NamedTuple):
 
 
 def read(path: str) -> bytes:
-    """Read a whole file below /proc; b"" when it is gone."""
+    """Return the contents of a file below /proc; b"" if it cannot be read, for example because the process is gone."""
     try:
         descriptor = os.open(f"/proc/{path}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -69,15 +69,16 @@ def read(path: str) -> bytes:
 
 
 def data_in_use() -> dict[str, int]:
-    """Return, for each language, the bytes that RLIMIT_DATA counts before a job does anything.
+    """Return, for each language, the bytes that RLIMIT_DATA counts although a job does not use them.
 
-    They consist of the template's own memory and the address space that V8 reserves.
+    For Python, this is the template's own memory. For Node, it is the address space that V8 reserves, and for Bash, the
+    thread stacks of the programs that it runs.
     """
     return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
 
 def memory(pid: str) -> MemoryReading:
-    """Return the memory of a process, from its status file. A page shared by several processes counts for each."""
+    """Return the memory of a process, from its status file. Pages that it shares with others count in full."""
     status = read(f"{pid}/status")
     own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
     threads = _field(status, b"\nThreads:")
@@ -99,9 +100,9 @@ def proportional(pid: str) -> MemoryReading:
 
 
 def shared_mappings(pids: Iterable[str]) -> int:
-    """Return the bytes of all shared memory without a file that these processes map, touched or not.
+    """Return the size in bytes of the shared memory that these processes map, touched or not, unless a file backs it.
 
-    A piece that several of the processes map counts once.
+    Memory that several of the processes map counts once.
     """
     sizes: dict[bytes, int] = {}
     for pid in pids:
@@ -134,9 +135,9 @@ def cpu_clock_s(pid: int) -> float:
 def written_bytes(pid: str) -> int | None:
     """Return the bytes that a process and the children it waited for have written.
 
-    It is the larger of what they passed to `write` and what was written to disk: the former is the only counter for a
-    file system in memory, the latter for a mapped file. None when the counters cannot be read, as for a process that
-    runs an unreadable program.
+    This is the larger of the bytes passed to `write` and the bytes written to disk: only the former counts a file
+    system in memory, and only the latter a mapped file. Return None if the counters cannot be read, for example because
+    the process runs an unreadable program.
     """
     try:
         with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
@@ -149,12 +150,12 @@ def written_bytes(pid: str) -> int | None:
 
 
 def status_bytes(path: str, field: bytes) -> int:
-    """Return a field of a status file, which is in KiB, in bytes."""
+    """Return a field of a status file, converted from KiB to bytes."""
     return _field_bytes(read(path), field)
 
 
 def free_bytes(path: str) -> int:
-    """Return the free space of the file system of `path`."""
+    """Return the free space, in bytes, of the file system that contains `path`."""
     found = os.statvfs(path)
     return found.f_bfree * found.f_frsize
 

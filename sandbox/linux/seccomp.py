@@ -1,9 +1,9 @@
-"""The system calls a box may not make, as a classic BPF program. Standard library only.
+"""The system calls that a box may not make, as a classic BPF program. Standard library only.
 
-It is a reviewed deny-list: full CPython, Node and Bash need about 250 calls, and an allow-list would break with every
-libc. Refused are calls that public escapes from shared-kernel sandboxes have used, and those that act outside the box's
-namespaces. Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``. All calls of 32-bit programs and of the
-x32 ABI are refused, since their numbers differ.
+The program is a reviewed deny-list: full CPython, Node and Bash need about 250 calls, and an allow-list would break
+with every libc. The program refuses calls that public escapes from shared-kernel sandboxes have used, and calls that
+act outside the box's namespaces. It also refuses all calls of 32-bit programs and of the x32 ABI, since their numbers
+differ. Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
 import ctypes
@@ -113,7 +113,7 @@ DENIED = {
     "personality": 135,
     "lsm_set_self_attr": 460,
 }
-# Answered with ENOSYS, so that libraries fall back to what they did before these calls existed.
+# These calls fail with ENOSYS, which makes libraries use older calls instead.
 UNKNOWN = {
     "clone3": 435,  # its flags are behind a pointer, which a filter cannot read
     "openat2": 437,  # the mode of the file that it creates is also behind a pointer
@@ -140,7 +140,7 @@ _MODES = {  # call: the number of the argument that is a mode
     "mknodat": (259, 2),
 }
 _OPENS = {"open": (2, 1), "openat": (257, 2)}  # call: the number of the argument with the flags, and of the mode
-# Calls that may be made about the caller itself (0) but about no other process: process 1 of the box has the same user.
+# Calls that a process may make only about itself (0), because process 1 of the box has the same user.
 _ONLY_SELF = {
     "prlimit64": (302, 0),
     "sched_setparam": (142, 0),
@@ -160,8 +160,8 @@ _OWNERS = {  # call: its number, and the arguments that are user or group ids
     "setresgid": (119, (0, 1, 2)),
 }
 _UNCHANGED = 0xFFFFFFFF  # -1: leave this id unchanged
-# Calls that may be made only about the caller itself or its group (0). Their first argument could also select all
-# processes of a user, and all boxes have the same user on the host.
+# Calls that a process may make only about itself or its group (0). Their first argument could also select all processes
+# of a user, and all boxes have the same user on the host.
 _ONLY_SELF_OR_GROUP = {  # call: its number, and the value of `which` that means a user (PRIO_USER, IOPRIO_WHO_USER)
     "setpriority": (141, 2),
     "ioprio_set": (251, 3),
@@ -194,10 +194,10 @@ def supported() -> bool:
 
 
 def program(only_user: int | None = None) -> bytes:
-    """Return the assembled filter of every worker.
+    """Return the assembled filter that applies to every worker.
 
-    `only_user` is the only user and group id of the worker's user namespace. Any other id is refused with EPERM, as the
-    kernel does for an id that exists. Programs do not expect EINVAL, which the kernel returns for one that does not.
+    `only_user` is the only user and group id of the worker's user namespace. A change to any other id fails with EPERM,
+    as if the id existed. For an id that does not exist, the kernel would return EINVAL, which programs do not expect.
     """
     rules: dict[int, bpf.Ops] = {}
     if only_user is not None:
@@ -216,8 +216,8 @@ def program(only_user: int | None = None) -> bytes:
         rules[number] = bpf.only_zero(argument)
     for number, user in _ONLY_SELF_OR_GROUP.values():
         rules[number] = bpf.equal(0, user, _REFUSED, bpf.only_zero(1))
-    # ZeroMQ sets the default policy of each of its threads by id, and aborts when refused, so the call succeeds without
-    # effect.
+    # ZeroMQ sets the default scheduling policy of each of its threads by id, and aborts if the call fails. The call
+    # therefore succeeds without an effect.
     another = bpf.equal(1, _SCHED_OTHER, [bpf.answer(bpf.DONE)], _REFUSED)
     # Allowed for the process itself, and for a negative pid, which the kernel refuses anyway.
     rules[_SCHED_SETSCHEDULER] = bpf.equal(0, 0, _ALLOWED, bpf.when_bits(0, _NEGATIVE, _ALLOWED, another))
@@ -236,10 +236,11 @@ def program(only_user: int | None = None) -> bytes:
 def program_for_a_workspace() -> bytes:
     """Return the assembled second filter of a box that sees a workspace.
 
-    A socket file in the workspace would connect the job to a server on the host, or the host to one of the job's. Space
-    that is reserved but not written is charged to nobody, so it is refused, and libraries write instead.
+    A socket file in the workspace could connect the job to a server on the host, or the host to a server of the job.
+    Reserving disk space without writing to it is also refused, because no process would be charged for the space.
+    Libraries then write zeros instead.
     """
-    # A pair of datagram sockets can also send to any address; a pair of connected sockets only to itself.
+    # The sockets of a datagram pair can send to any address, those of a connected pair only to each other.
     connected = [bpf.load(1), bpf.op(bpf.AND, _TYPE_MASK), *bpf.one_of_loaded(_CONNECTED, _ALLOWED)]
     ops = [
         *bpf.prologue(LAST_REVIEWED),
@@ -253,7 +254,7 @@ def program_for_a_workspace() -> bytes:
 
 
 def no_sockets(mode: int) -> bpf.Ops:
-    """Refuse, with EPERM, a call that would create a socket file. `mode` is the number of its mode argument."""
+    """Refuse, with EPERM, a call that would create a socket file. `mode` is the index of the call's mode argument."""
     checked = [bpf.op(bpf.JEQ, stat.S_IFSOCK, 0, 1), bpf.answer(bpf.EPERM), bpf.answer(bpf.ALLOW)]
     return [bpf.load(mode), bpf.op(bpf.AND, _FILE_TYPE), *checked]
 

@@ -1,7 +1,8 @@
 """`SharedSpace`: measures how much of a file system shared with others a job has used up. Standard library only.
 
-Free space shows how much is gone, but not who took it; the kernel's counters show how much a process wrote, but not how
-much of it remains. So each check reads both, and charges the job at most what it wrote for the space that has gone.
+The free space shows how much has been used up, but not by whom. The kernel's counters show how much a process wrote,
+but not how much of that remains. Each check therefore reads both, and charges the job for the space that is gone, but
+for no more than the job wrote.
 """
 
 import os
@@ -10,13 +11,13 @@ from collections.abc import Iterable
 
 from sandbox.linux import readings
 
-_MEASURE_FACTOR = 4  # when this many times the limit is gone, measure the folder itself, whatever the counters say
+_MEASURE_FACTOR = 4  # measure the folder itself once this many times the limit is gone, whatever the counters say
 _BLOCK = 512  # unit of st_blocks, on every file system
 _CLOCK_STEP_S = 1.0  # a file system's clock may lag
 
 
 class SharedSpace:
-    """Measures the space that a job uses below `folder`. Create it before the job begins. `limit` is in bytes."""
+    """Measures the space that a job uses below `folder`, from before the job begins. `limit` is in bytes."""
 
     def __init__(self, folder: str, limit: int) -> None:
         self._folder = folder
@@ -29,7 +30,7 @@ class SharedSpace:
         self._measure_at = _MEASURE_FACTOR * limit
 
     def used_up(self, pids: Iterable[str]) -> bool:
-        """Check once; return whether the job exceeds its limit. `pids` are all of its processes."""
+        """Check once, and return whether the job exceeds its limit. `pids` are all processes of the job."""
         written = self._written_since(pids)
         free = readings.free_bytes(self._folder)
         gone, self._free = self._free - free, free
@@ -64,7 +65,7 @@ class SharedSpace:
     def _holds_more_than_it_may(self, gone: int) -> bool:
         """Return whether the files changed since the start exceed the limit.
 
-        A walk may be slow, so it is repeated only when the space gone has grown by another `limit`.
+        Walking through the folder may be slow, so it is repeated only after another `limit` bytes are gone.
         """
         if gone < self._measure_at:
             return False

@@ -1,8 +1,8 @@
 """Linux system calls for which Python has no function. Standard library only: this runs before and inside a box.
 
-Numbers are those of the generic table in the kernel's ``include/uapi/asm-generic/unistd.h``; calls newer than Linux 5.0
-have one number on every architecture. `CLONE`, `PIVOT_ROOT` and `CAPSET` differ and are given for x86_64, the only
-architecture the seccomp filter supports so far.
+The numbers come from the generic table in the kernel's ``include/uapi/asm-generic/unistd.h``; calls newer than Linux
+5.0 have the same number on every architecture. The numbers of `clone`, `pivot_root` and `capset` differ, and are given
+for x86_64, the only architecture that the seccomp filter supports so far.
 """
 
 import ctypes
@@ -49,7 +49,7 @@ _SYS_MOVE_MOUNT = 429
 _SYS_CLOSE_RANGE = 436
 _SYS_MOUNT_SETATTR = 442
 
-_LAST_CAPABILITY = 63  # the kernel returns EINVAL above its own last one
+_LAST_CAPABILITY = 63  # the kernel returns EINVAL for capabilities that it does not know
 _CAP_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -102,7 +102,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def unmount(target: str) -> None:
-    """Unmount lazily, as pivot_root requires."""
+    """Unmount lazily (MNT_DETACH), as is needed after pivot_root."""
     _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
 
@@ -115,7 +115,7 @@ def pivot_root(new_root: str, put_old: str) -> None:
 
 
 def open_tree(path: str, *, recursive: bool = True) -> int:
-    """Return a descriptor of a detached copy of the mounts below `path`."""
+    """Return a descriptor of a detached copy of the mount at `path`, with the mounts below it if `recursive`."""
     flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (AT_RECURSIVE if recursive else 0)
     return syscall(_SYS_OPEN_TREE, ctypes.c_int(AT_FDCWD), path.encode(), ctypes.c_uint(flags))
 
@@ -133,7 +133,7 @@ def move_mount(tree: int, target: str) -> None:
 
 
 def mount_setattr(tree: int, attributes: int, *, user_namespace: int = 0, recursive: bool = True) -> None:
-    """Set flags, and with MOUNT_ATTR_IDMAP the id mapping of `user_namespace`, on a detached tree."""
+    """Set flags on a detached tree and, with MOUNT_ATTR_IDMAP, the id mapping of `user_namespace`."""
     attr = _MountAttr(attr_set=attributes, userns_fd=user_namespace)
     flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
     syscall(
@@ -154,8 +154,8 @@ def close_from(first: int) -> None:
 def clone(flags: int) -> int:
     """Fork into new namespaces: returns 0 in the child, and the child's pid in the parent.
 
-    Bypasses `os.fork` and does not notify CPython: what CPython would do in the child (new locks, new random state) is
-    needed only with threads, takes 0.5 ms, and happens when the box forks its worker. The process must have only one
+    Bypasses `os.fork`, and with it the work that CPython does in a child (new locks, new random state). This work takes
+    0.5 ms, is needed only with threads, and is done when the box forks its worker. The process must have only one
     thread.
     """
     nothing = ctypes.c_long(0)
@@ -166,7 +166,7 @@ def clone(flags: int) -> int:
 
 
 def drop_bounding_set() -> None:
-    """Keep programs started from here from ever gaining a capability."""
+    """Prevent this process and the programs that it starts from gaining capabilities."""
     for capability in range(_LAST_CAPABILITY + 1):
         if _prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             if ctypes.get_errno() == errno.EINVAL:

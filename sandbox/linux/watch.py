@@ -1,7 +1,8 @@
 """`TreeWatch`: measures what all processes of a box use together, from the box's own /proc. Standard library only.
 
-rlimits apply to single processes. Process 1 enforces limits of the whole tree, checking every 10 to 50 ms. Where the
-box also has a control group, the kernel is exact and this is the second line of defence.
+rlimits apply to single processes. Process 1 enforces the limits of the whole tree and checks them every 10 to 50 ms, or
+every 400 ms for an idle server. If the box also has a control group, the kernel enforces them exactly, and these checks
+are the second line of defence.
 """
 
 import os
@@ -13,7 +14,7 @@ from sandbox.linux import readings
 from sandbox.linux.cgroups import Group
 from sandbox.linux.shared_space import SharedSpace
 
-# A tree that used less CPU time than this between two checks is nearly idle. A check itself takes a tenth of it.
+# A tree that used less CPU time than this between two checks is nearly idle. A check itself takes a tenth of this time.
 _RESTING_S = 0.005
 
 
@@ -31,7 +32,10 @@ class Used:
 
 
 class TreeWatch:
-    """Samples a box. `disk` is where the box's tmpfs is mounted; `group` is its control group, if there is one."""
+    """Measures the resource use of a box at intervals.
+
+    `disk` is where the box's tmpfs is mounted; `group` is the box's control group, if there is one.
+    """
 
     def __init__(self, disk: str, group: Group | None = None) -> None:
         self._group = group
@@ -50,19 +54,19 @@ class TreeWatch:
         self._max_rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
-        """Start measuring; called as the worker starts on its job.
+        """Start measuring. Call it when the worker gets its job.
 
         Args:
             limits: `sandbox.contract.Limits` as a dict.
             worker: The worker's pid.
-            workspace: Where the folder of the host is mounted, if the job may write to it.
+            workspace: Where the workspace is mounted, if the job may write to the host's folder; else "".
         """
         self._limits = limits
         self._space = SharedSpace(workspace, limits["disk_bytes"]) if workspace else None
         self._cpu_before = self._group.cpu_s() if self._group else readings.cpu_clock_s(worker)
 
     def used_alone(self, worker: int) -> Used | None:
-        """Return the resources that a live worker has used; None if the box ever had another process or thread."""
+        """Return the resources that a running worker has used; None if the box ever had another process or thread."""
         if (
             readings.read("loadavg").rsplit(None, 1)[-1] != str(worker).encode()
         ):  # the last pid given out in this namespace
@@ -80,7 +84,7 @@ class TreeWatch:
         return Used(max(0.0, cpu), used.ru_maxrss * 1024)
 
     def exceeded(self) -> str:
-        """Check once; return the name of a limit the tree exceeds, or ""."""
+        """Check the limits once. Return the name of a limit that the tree exceeds, or ""."""
         pids = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
         self._look_at_disk()
         over = self._count(len(pids)) or self._weigh(pids)
@@ -106,16 +110,17 @@ class TreeWatch:
     def peak(self, used: Used) -> int:
         """Return the peak memory in bytes.
 
-        It is the largest sample, or the peak of the largest process when the job was too short to sample.
+        This is the largest sample or the peak of the largest process, whichever is larger, because a short job may end
+        before the first sample.
         """
         return max(self._peak, used.max_rss_bytes - self._max_rss_before, 0)
 
     def _count(self, processes: int) -> str:
-        """Return "processes" if there are more than allowed. The kernel itself limits the number of threads."""
+        """Return "processes" if there are more than allowed, else "". The kernel itself limits the threads."""
         return "processes" if processes > self._limits["processes"] else ""
 
     def _weigh(self, pids: list[str]) -> str:
-        """Return "memory" if these processes hold more than allowed."""
+        """Return "memory" if these processes use more memory than allowed, else ""."""
         limit: int = self._limits["memory_bytes"]
         each = [readings.memory(pid) for pid in pids]
         if sum(memory.threads for memory in each) >= max(self._limits["processes"], self._limits["threads"]):
@@ -133,7 +138,7 @@ class TreeWatch:
         return "memory" if own + shared > limit else ""
 
     def _filled(self, pids: list[str]) -> bool:
-        """Return whether the job has used up its disk on the host's file system, to which others write as well."""
+        """Return whether the job exceeds its disk limit in the workspace, where other processes may write as well."""
         return self._space is not None and self._space.used_up(pids)
 
     def _cpu_now(self, pids: list[str]) -> float:
@@ -149,9 +154,9 @@ class TreeWatch:
         return max(alive + reaped.ru_utime + reaped.ru_stime, self._cpu_of_seen())
 
     def _cpu_of_seen(self) -> float:
-        """Return the CPU time of each process as last seen.
+        """Return the CPU time of all processes seen so far, including those that have ended.
 
-        A process that ignores SIGCHLD hides what its children used.
+        The kernel's counters omit the ended children of a process that ignores SIGCHLD.
         """
         return sum(self._cpu_seen.values())
 

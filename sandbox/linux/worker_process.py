@@ -1,6 +1,6 @@
 """`WorkerProcess`: the confined process that waits for a job and runs it. Standard library only.
 
-The functions are the steps that it runs itself, in every backend.
+The module's functions run in the worker itself, in every backend.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ class WorkerProcess:
     """A confined process that waits for its job.
 
     Attributes:
-        pid: Its process id, as its parent sees it.
+        pid: The worker's process id, as its parent sees it.
         job: The descriptor to write the job's frame to.
-        results: Where it reports the result.
+        results: The channel on which the worker reports the result.
     """
 
     pid: int
@@ -27,7 +27,7 @@ class WorkerProcess:
     results: ResultChannel
 
     def hand_over(self, frame: bytes) -> None:
-        """Send the worker the job's frame, as received from the engine, and close the descriptor."""
+        """Send the worker the job's frame, as received from the engine, and close `job`."""
         with contextlib.suppress(BrokenPipeError):  # the worker died while it was waiting; its exit status says how
             worker.write_all(self.job, frame)
         os.close(self.job)
@@ -48,7 +48,9 @@ def wait_for_job(descriptor: int) -> tuple[worker.Message, bytes]:
 
 
 def take_stdin(scratch: int, body: bytes, size: int) -> bytes:
-    """Make the end of the body readable as descriptor 0, and return the rest, the job's files. The worker calls this.
+    """Make the end of the body readable as standard input, and return the rest, which contains the job's files.
+
+    The worker calls this.
 
     Args:
         scratch: The descriptor of an unnamed file, which is closed.

@@ -20,17 +20,17 @@ from sandbox.namespace.template_config import PROGRAM, NamespaceTemplateConfig
 from sandbox.service_handle import ServiceHandle
 from sandbox.wire import request
 
-# Host user ids no distribution assigns (see systemd's "Users, Groups, UIDs and GIDs": above its container range).
+# Host user ids that no distribution assigns, above the container range in systemd's "Users, Groups, UIDs and GIDs".
 _BOX_UIDS = range(0x70000000, 0x7FFF0000)
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig(ForkedConfig):
-    """The configuration of the namespace backend, which has only the settings of all forking backends."""
+    """The configuration of the namespace backend. It has only the settings that all forking backends share."""
 
 
 class NamespaceSandbox(ForkedSandbox):
-    """Runs every job in a fork of a template, in its own namespaces. Belongs to the event loop of its first job."""
+    """Runs every job in a fork of a template, in its own namespaces. Use it only in the event loop of the first job."""
 
     name = "namespace"
 
@@ -41,11 +41,11 @@ class NamespaceSandbox(ForkedSandbox):
         resolver: Resolver | None = None,
         on_connection: OnConnection | None = None,
     ) -> None:
-        """Create the sandbox; nothing is started yet.
+        """Create the sandbox without starting a process.
 
         Args:
-            config: The defaults when None.
-            resolver: Looks up the hosts boxes may connect to.
+            config: The configuration; None for the defaults.
+            resolver: Looks up the hosts that boxes may connect to.
             on_connection: Called for every connection out of a box.
         """
         super().__init__(config or NamespaceConfig())
@@ -75,7 +75,7 @@ class NamespaceSandbox(ForkedSandbox):
         egress = plan.make(rules.checked(job.egress)) if job.egress else None
         programs = self._programs_of_environments if job.requirements else self._programs
         asked = request.build(job, programs, egress)
-        # Building an environment may take minutes, so it happens before the job takes a slot.
+        # Building an environment may take minutes, so it is done before the job counts as one of the running jobs.
         with await self._environment(job.requirements) as environment:
             await self._started(job.preload, environment)
             async with self._slots.slot(job.agent):
@@ -87,16 +87,17 @@ class NamespaceSandbox(ForkedSandbox):
                 return replace(outcome, connections=gateway.connections) if gateway else outcome
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
-        """Run a job that is a server until it ends. Cancelling this kills its box.
+        """Run a job that is a server, until it ends. Cancelling the call kills the box.
 
-        It takes no slot, since it may run for hours: the caller must limit the number of these jobs.
+        Such a job may run for hours, so it does not count towards the maximum number of boxes. The caller must limit
+        the number of these jobs.
 
         Raises:
             SandboxError: The job could not be run, for a reason other than its code, or it has egress. With egress, the
-                sockets of the box would be taken for its inlets.
+                egress sockets of the box would be mistaken for the server's sockets.
         """
         if job.egress:
-            raise SandboxError("A job that is a server cannot have egress.", remedy="Remove its destinations.")
+            raise SandboxError("A job that is a server cannot have egress.", remedy="Remove the job's destinations.")
         programs = self._programs_of_environments if job.requirements else self._programs
         asked = request.build(job, programs, inlets=handle.ports)
 

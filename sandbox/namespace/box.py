@@ -1,4 +1,4 @@
-"""Process 1 of a box: isolates itself, waits for one job, has its worker run it, answers, and exits.
+"""Process 1 of a box: isolates itself, waits for one job, has a worker run it, sends the answer, and exits.
 
 It is trusted: the code under test runs in a child (`sandbox.namespace.confine`) that has no capabilities, a seccomp
 filter and Landlock rules, and that can neither signal nor inspect this process. When process 1 exits, the kernel kills
@@ -21,7 +21,7 @@ from sandbox.linux.watch import TreeWatch
 from sandbox.namespace import confine, inlets, layer, outlets, rootfs
 from sandbox.wire import frames, paths
 
-DEFAULT_DISK_BYTES = 128 << 20  # the default of `sandbox.contract.Limits`, which needs no remount
+DEFAULT_DISK_BYTES = 128 << 20  # the default of `sandbox.contract.Limits`; only other sizes need a remount
 _INODES = 65_536
 _TAKEN_WAIT_S = 0.05
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
@@ -33,7 +33,7 @@ _KERNEL_POOLS = {
     "net/ipv4/tcp_rmem": "4096 16384 131072",
     "net/ipv4/tcp_wmem": "4096 16384 131072",
 }
-# /work is not in this list: the job decides whether it is writable, and a rule on a path covers later mounts on it.
+# /work is not in this list, because the job decides whether it is writable. Rules also apply to later mounts on a path.
 _WRITABLE = (paths.TMP, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
 _PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number is limited for the whole machine
 
@@ -56,9 +56,9 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
 
     Args:
         plan: The parts that all boxes of the template share.
-        channel: The socket of the engine.
-        given: The descriptors of stdout and stderr, and one that delivers a byte once the parent has written the id
-            maps.
+        channel: The socket that is connected to the engine.
+        given: The descriptors of stdout and stderr, and a descriptor that delivers a byte once the parent has written
+            the id maps.
         group: The box's control group, if there is one.
     """
     out, err, mapped = given
@@ -104,15 +104,15 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
 
 
 def _changes(header: worker.Message) -> tuple[layer.Listing, bytes]:
-    """Return the changes that the job made to its copy of the workspace; nothing if it has no copy."""
+    """Return the changes that the job made to its copy of the workspace; empty if the job has no copy."""
     return layer.changes() if header["mount"] == "copy" else ([], b"")
 
 
 @contextlib.contextmanager
 def _killed_first(score: int) -> Iterator[None]:
-    """Make processes forked within the block the kernel's first choice when memory runs out.
+    """Let the kernel kill processes forked within the block first when memory runs out.
 
-    `score` is a descriptor.
+    `score` is a descriptor of this process's ``oom_score_adj``.
     """
     before = os.read(score, 16).strip()
     os.write(score, b"1000")
@@ -157,7 +157,7 @@ def _loopback_up() -> None:
 
 
 def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
-    """Run the code that handles a job once: pages that are first written after the worker's fork have to be copied."""
+    """Run the code that handles a job once, so that pages shared with the worker are copied before a job arrives."""
     limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "disk_bytes": 1}
     limits |= {"processes": 1 << 20, "threads": 1 << 20}
     if group:
@@ -169,7 +169,7 @@ def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
 
 
 def _mount(header: worker.Message, tree: int) -> None:
-    """Mount the parts that depend on the job: a disk of its size, and its workspace."""
+    """Mount the parts that depend on the job: a disk of the size that it may use, and its workspace."""
     disk = header["limits"]["disk_bytes"]
     if disk != DEFAULT_DISK_BYTES:
         flags = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NODEV

@@ -1,6 +1,6 @@
-"""The worker process of a box: gives up every privilege, waits for the job, and becomes it.
+"""The worker process of a box: gives up every privilege, waits for the job, and runs it.
 
-Process 1 forks it before the job arrives, so that no job waits for the confinement. Standard library only.
+Process 1 forks the worker before the job arrives, so that no job waits for the confinement. Standard library only.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ class NamespaceFilters:
 
 @dataclass(frozen=True)
 class NamespaceConfinement:
-    """The means by which a worker is confined.
+    """The parts of a worker's confinement.
 
     Attributes:
-        filters: Its seccomp filters.
+        filters: The seccomp filters.
         landlock_abi: The version of Landlock; 0 if there is none.
         rules: The descriptor of a Landlock ruleset; -1 without Landlock.
         group: The control group of the worker and everything it starts.
@@ -48,7 +48,7 @@ class NamespaceConfinement:
 
 
 def start(confinement: NamespaceConfinement, out: int, err: int) -> WorkerProcess:
-    """Fork the worker. After that, the given descriptors belong to the child alone."""
+    """Fork the worker. This process's copies of the two descriptors are closed."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     nothing = os.open("/dev/null", os.O_RDONLY)
@@ -68,7 +68,8 @@ def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoRetu
     try:
         if confinement.group:
             confinement.group.join()
-        syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # after joining: the current group becomes the namespace's root
+        # After joining, because the current group becomes the namespace's root.
+        syscalls.unshare(syscalls.CLONE_NEWCGROUP)
         rules = confinement.rules
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
         for target, source in enumerate(high):
@@ -103,14 +104,14 @@ def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoRetu
 
 
 def readable(descriptor: int, wait_s: float = 0.0) -> bool:
-    """Wait until there is data to read or the other end is closed; return whether that happened in time."""
+    """Wait until there is data to read or the other end is closed; return False if the time runs out first."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
     return bool(poller.poll(wait_s * 1000))
 
 
 def _take_stdin(body: bytes, size: int) -> bytes:
-    """Make the end of the body readable as descriptor 0; return the rest of the body, which holds the job's files."""
+    """Make the end of the body readable as standard input; return the rest, which contains the job's files."""
     if not size:
         return body
     return take_stdin(os.open(paths.TMP, os.O_TMPFILE | os.O_RDWR, 0o600), body, size)

@@ -1,11 +1,12 @@
 """Inlets: sockets through which the engine connects to ports of a box's loopback, forwarded by process 1.
 
-They are the reverse of `sandbox.namespace.outlets`, for a job that is a server (a kernel). Process 1 listens on Unix
-sockets in a file system that is unmounted as soon as it is made: the engine holds its folder as a descriptor and names
-the sockets through it, the job cannot name them at all, and nothing is left of them when both have ended.
+Inlets are the reverse of `sandbox.namespace.outlets`, for a job that is a server (a kernel). Process 1 listens on Unix
+sockets in a file system that is unmounted as soon as the sockets exist. The engine reaches the sockets through a
+descriptor of their folder. The job has no path to the sockets, and they disappear when the engine and the box have
+ended.
 
-The job never holds a socket whose other end is outside the box: such a socket belongs to the network namespace of the
-process that connected, lists its devices with their addresses, and gives a handle on that process. Standard library
+The job never holds a socket whose other end is outside the box. Such a socket belongs to the network namespace of the
+process that connected: the job could list the network devices there, and get a handle on that process. Standard library
 only.
 """
 
@@ -31,7 +32,7 @@ _READY, _WRITABLE = select.EPOLLIN, select.EPOLLOUT
 
 
 def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
-    """Listen on one socket per port, and send their folder to the engine. `Carrier.start` begins to forward.
+    """Listen on one socket per port, and send the sockets' folder to the engine. `Carrier.start` starts forwarding.
 
     Raises:
         OSError: A socket cannot be created.
@@ -67,18 +68,18 @@ class _Direction:
 
 
 class Carrier:
-    """Forwards bytes in a thread of process 1, until the process ends."""
+    """Forwards bytes between the inlets and the job's ports, in a thread of process 1, until the process ends."""
 
     def __init__(self, listening: dict[int, tuple[socket.socket, int]]) -> None:
         self._listening = listening
         self._flows: dict[
             int, tuple[_Direction, _Direction]
-        ] = {}  # descriptor -> the flows it is the source and the sink of
+        ] = {}  # descriptor -> (the direction that reads from it, the direction that writes to it)
         self._early: list[tuple[socket.socket, int]] = []  # accepted before the job listened
         self._poller = select.epoll()
 
     def start(self) -> None:
-        """Start the thread. Call it after giving up the capabilities, because each thread has its own set."""
+        """Start the thread. Call this after giving up the capabilities, because each thread has its own."""
         for descriptor in self._listening:
             self._poller.register(descriptor, _READY)
         threading.Thread(target=self._carry, daemon=True).start()
@@ -135,10 +136,10 @@ class Carrier:
             self._part(reads)
 
     def _pull(self, flow: _Direction) -> None:
-        """Read from the source.
+        """Read data from the flow's source, and forward it.
 
         Raises:
-            OSError: The connection is lost, or everything before the end of the stream has been forwarded.
+            OSError: The connection is lost, the stream has ended, or a message is too long.
         """
         try:
             data = flow.source.recv(_READ)
@@ -159,7 +160,7 @@ class Carrier:
     def _listen_for(self, flow: _Direction) -> None:
         for end in (flow.source, flow.sink):
             reads, writes = self._flows[end.fileno()]
-            # Edge-triggered while nothing may be read yet, as a hang-up would otherwise be reported again and again.
+            # Edge-triggered while nothing may be read yet: a hang-up would otherwise be reported again and again.
             wanted = select.EPOLLET if reads.left else _READY
             wanted |= _WRITABLE if writes.left else 0
             self._poller.modify(end, wanted)

@@ -1,7 +1,7 @@
 """A copy-on-write workspace: an overlay whose upper layer is on the box's own tmpfs.
 
 Runs in process 1 of the box. The layer's markers are described in the kernel's
-``Documentation/filesystems/overlayfs.rst``: a device 0:0 stands for a deleted name, an attribute for a replaced folder.
+``Documentation/filesystems/overlayfs.rst``: a 0:0 device marks a deleted name, and an attribute a replaced folder.
 Standard library only.
 """
 
@@ -38,7 +38,11 @@ def mount(tree: int) -> None:
 
 
 def changes() -> tuple[Listing, bytes]:
-    """Return everything in the layer, sorted by path: the listing, and the contents of the files in the same order."""
+    """Return the changes in the layer, sorted by path: a listing, and the contents of the files in the same order.
+
+    At most `_MOST_CHANGES` changes are returned. A file that would make the contents exceed `_MOST_BYTES` is only
+    listed, as too large.
+    """
     listing: Listing = []
     parts: list[bytes] = []
     room = _MOST_BYTES
@@ -66,7 +70,7 @@ def _entries(folder: str) -> list[str]:
 
 
 def _replaced(folder: str) -> list[str]:
-    """Return the deleted contents of a folder that was deleted and created again."""
+    """If the folder was deleted and created again, return the paths of its old entries that do not exist any more."""
     with contextlib.suppress(OSError):
         if os.getxattr(f"{_LAYER}/{folder}", _OPAQUE) == b"y":
             old = f"{_BELOW}/{folder}"

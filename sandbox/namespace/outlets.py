@@ -1,11 +1,11 @@
 """Outlets: the sockets of a box's egress, created by process 1 in the box's network namespace before the job begins.
 
-They are listening sockets on which the engine, outside the box, accepts connections: a socket belongs to the namespace
-in which it was created, even if a process outside holds it.
+Outlets are listening sockets on which the engine, outside the box, accepts connections: a socket belongs to the
+namespace in which it was created, even if a process outside holds it.
 
-Every address is local to the box (the `local` route that `ip route add local default dev lo` would set). So an outlet
-can listen at any address, and an attempt to reach any other one is refused at once, instead of having no route, and can
-be logged. Nothing leaves the namespace: its only device is `lo`. Standard library only.
+In the box, every address is local (the `local` route that `ip route add local default dev lo` would set). An outlet can
+therefore listen at any address. A connection to an address without an outlet is refused at once and can be logged,
+instead of failing for lack of a route. Nothing leaves the namespace: its only device is `lo`. Standard library only.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ _TO_OTHERS = {
     socket.AF_INET: (
         (_LD, 16, 0, 0),  # the destination
         (_AND, 0xFFFFFF00, 0, 0),
-        (_JEQ, 0x7F000000, 0, 1),  # 127.0.0.0/24: the job's own servers; allowed names get addresses above it
+        (_JEQ, 0x7F000000, 0, 1),  # 127.0.0.0/24: the job's own servers; allowed names get addresses above this range
         _DROP,
     ),
     socket.AF_INET6: (
@@ -64,7 +64,7 @@ def open_all(wanted: worker.Message, channel: socket.socket) -> None:
 
     Args:
         wanted: The job's `egress`: `listen` is a list of [address, port], `hosts` is the text of /etc/hosts.
-        channel: The socket of the engine.
+        channel: The socket that is connected to the engine.
 
     Raises:
         OSError: A socket or a route cannot be created.
@@ -107,13 +107,13 @@ def _all_is_local(family: int) -> None:
         netlink.send(struct.pack("=IHHII", 16 + len(route), _RTM_NEWROUTE, flags, 1, 0) + route)
         (problem,) = struct.unpack_from("=i", netlink.recv(4096), 16)
     if problem:
-        raise OSError(-problem, f"the box's local route: {os.strerror(-problem)}")
+        raise OSError(-problem, f"cannot add the box's local route: {os.strerror(-problem)}")
 
 
 def _strays(family: socket.AddressFamily, protocol: int) -> socket.socket:
-    """Return a raw socket that gets a copy of each packet sent past the outlets.
+    """Return a raw socket that gets a copy of each packet to an address other than loopback; for TCP, only of each SYN.
 
-    Not a packet socket, because closing one takes an RCU grace period of the kernel, 10 to 20 ms.
+    This is not a packet socket, because closing a packet socket takes an RCU grace period of the kernel, 10 to 20 ms.
     """
     program = [*_TO_OTHERS[family]]
     if protocol == socket.IPPROTO_TCP:

@@ -1,4 +1,4 @@
-"""Determines which protections this machine enforces, by trying each one in a separate process."""
+"""Determines which protections this machine enforces. Tries namespaces in separate processes."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ _NAMESPACES = {
     "uts": 0x04000000,
     "cgroup": 0x02000000,
 }
-# unshare(CLONE_NEWUSER | flag); exits with the errno. A process cannot try a namespace without leaving its own.
+# Calls unshare(flags) and exits with the errno. A process cannot try a new namespace without leaving its own.
 _TRY = (
     "import ctypes,sys;libc=ctypes.CDLL(None,use_errno=True);"
     "sys.exit(libc.unshare(int(sys.argv[1])) and ctypes.get_errno())"
@@ -29,15 +29,15 @@ _MINIMUM_KERNEL = (5, 12)
 
 
 def protections(backend: str) -> Protections:
-    """Return the protections, and whether this machine enforces each of them. Blocking.
+    """Return the protections of the backend, and whether this machine enforces each of them. Blocks.
 
-    If not all namespaces can be created together, starts a short process to try each kind.
+    Starts a short process that creates all namespaces together. If that fails, tries each kind in a process of its own.
     """
     return Protections(backend, (*_namespaces(), _kernel(), seccomp_filter(), _landlock(), *_always(), control_group()))
 
 
 def _attempt(flags: int) -> int:
-    """Return 0, or the errno of unshare in a fresh process."""
+    """Call unshare in a fresh process. Return 0, or the errno if the call fails."""
     command = [sys.executable, "-I", "-S", "-c", _TRY, str(flags)]
     return subprocess.run(command, check=False, timeout=_TRY_WAIT_S, capture_output=True).returncode
 
@@ -58,12 +58,12 @@ def _namespaces() -> list[Protection]:
 
 
 def _remedy(code: int) -> str:
-    """Return how to change the setting that forbids namespaces on this machine, as far as it can be determined."""
+    """Return how to allow namespaces on this machine, as far as the setting that forbids them can be determined."""
     for path, forbids, remedy in (
         (
             "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
             "1",
-            "Ubuntu's AppArmor forbids it: `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.",
+            "AppArmor forbids user namespaces: `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.",
         ),
         (
             "/proc/sys/kernel/unprivileged_userns_clone",
@@ -101,13 +101,13 @@ def _landlock() -> Protection:
     version = landlock.abi()
     if version:
         return Protection("landlock", State.ENFORCED, required=False, detail=f"ABI {version}")
-    why = "this kernel has none; only the mount namespace protects files"
-    return Protection("landlock", State.ABSENT, False, why, "Linux 5.13 or newer with landlock in its lsm= list.")
+    why = "this kernel has no Landlock; only the mount namespace protects files"
+    return Protection("landlock", State.ABSENT, False, why, "Use Linux 5.13 or newer, with landlock in its lsm= list.")
 
 
 def _always() -> list[Protection]:
     root = os.geteuid() == 0
-    user = "boxes run as an unprivileged host user" if root else "boxes run as you, mapped, unprivileged"
+    user = "boxes run as an unprivileged host user" if root else "boxes run as your own user, without privileges"
     return [
         Protection("no capabilities", State.ENFORCED, required=True),
         Protection("no_new_privs", State.ENFORCED, required=True),

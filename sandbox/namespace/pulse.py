@@ -2,8 +2,8 @@
 
 The first move after a pause waits for an RCU grace period (8 to 20 ms measured, kernel 6.18); moves soon after it do
 not: see `rcu_sync_enter` in ``kernel/rcu/sync.c``, called by ``cgroup_procs_write``. The mount option ``favordynmods``
-avoids the wait permanently and for the whole machine. This avoids it only while boxes are requested, by moving a
-process into the group it is already in. One beat takes about 6 microseconds.
+avoids the wait permanently and for the whole machine. This module avoids the wait only while boxes are requested, by
+regularly moving a process into the group that it is already in. One such move takes about 6 microseconds.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _LASTS_S = 2.0
 
 
 class Pulse:
-    """Keeps moves between control groups fast. Its process must call `beat` every `wait_ms`. No-op without groups."""
+    """Keeps moves between control groups fast. Call `beat` every `wait_ms`. Does nothing without control groups."""
 
     def __init__(self, layout: Layout | None) -> None:
         self._until = 0.0
@@ -27,23 +27,23 @@ class Pulse:
                 self._own = os.open(_own_group(layout), os.O_WRONLY | os.O_CLOEXEC)
 
     def extend(self) -> None:
-        """Continue for a while, because boxes are being made."""
+        """Keep moves fast for the next `_LASTS_S`, because boxes are being made."""
         self._until = time.monotonic() + _LASTS_S
 
     @property
     def wait_ms(self) -> int | None:
-        """The time until the next beat; None when there is none."""
+        """The time until the next call of `beat`, in milliseconds; None if no call is needed."""
         return _PERIOD_MS if self._own >= 0 and time.monotonic() < self._until else None
 
     def beat(self) -> None:
         """Move this process into its own group. Takes up to 20 ms after a pause."""
         if self.wait_ms is not None:
-            with contextlib.suppress(OSError):  # even a refused move has waited by then
+            with contextlib.suppress(OSError):  # a refused move has waited for the grace period, too
                 os.write(self._own, b"0")
 
 
 def _own_group(layout: Layout) -> str:
-    """Return the file that moves processes into this process's group.
+    """Return the path of the file that moves processes into this process's control group.
 
     Raises:
         OSError: The group cannot be determined.

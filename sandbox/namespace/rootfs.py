@@ -54,7 +54,7 @@ _ETC_SHOWN = (
 
 @dataclass(frozen=True)
 class RootPlan:
-    """The contents of a root. `packages` are site-packages folders of the host, shown as /env/0, /env/1, …"""
+    """The contents of a root folder. `packages` are site-packages folders of the host, shown as /env/0, /env/1, …"""
 
     packages: tuple[str, ...] = ()
 
@@ -103,7 +103,7 @@ def build(plan: RootPlan) -> None:
 
 
 def _shown(plan: RootPlan) -> Iterator[tuple[str, str]]:
-    """Yield (host path, path in the box) of everything that is shown, without duplicates."""
+    """Yield (host path, path in the box) for everything that is shown, without duplicates."""
     for path in _SYSTEM:
         if os.path.isdir(path) and not os.path.islink(path):
             yield path, path

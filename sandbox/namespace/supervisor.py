@@ -1,7 +1,7 @@
-"""The process between the engine and a template, which runs in a separate interpreter. Standard library only.
+"""The supervisor: the process between the engine and a template, in a separate interpreter. Standard library only.
 
-It outlives the engine just long enough to kill the template, and with it every box. It is the only process that still
-sees the host's files: at the engine's request it opens workspaces for boxes, as detached mounts.
+The supervisor outlives the engine just long enough to kill the template, and with it every box. It still sees the
+host's files, which the template does not: at the engine's request, it opens workspaces for boxes as detached mounts.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the initial user 
 
 
 def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> None:
-    """Start the template and serve until the engine or the template ends.
+    """Start the template, and carry out orders until the engine or the template ends.
 
     Args:
-        ours: The engine's socket for this process.
-        theirs: The engine's socket for the template.
+        ours: The socket that connects this process to the engine.
+        theirs: The socket that connects the template to the engine.
         wanted: A `NamespaceTemplateConfig`, as a dict.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then shuts down in order
@@ -55,13 +55,13 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
 
 
 def _enter_namespaces(box_uid: int) -> int:
-    """Enter a new mount namespace, and a pid namespace for children; return the box's user as seen from there."""
+    """Enter a new mount namespace, and a pid namespace for children. Return the host user id of boxes as seen there."""
     root_outside = _outside(0)
     if os.geteuid() == 0 and root_outside == 0 and _whole_id_map():
         syscalls.unshare(syscalls.CLONE_NEWNS)
     elif os.geteuid() == 0 and root_outside == 0:
         raise OSError(
-            "Knackbox runs as root in a user namespace that maps no other user, so boxes would run as root; "
+            "Knackbox runs as root in a user namespace that does not map all users, so boxes would run as root; "
             "start it as an ordinary user, or outside that namespace"
         )
     else:
@@ -140,7 +140,7 @@ def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) ->
 
 
 def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tuple[int, int], int]) -> int:
-    """Open the folder as a detached, ID-mapped mount, in which its owner's files appear as the box user's.
+    """Open the folder as a detached, ID-mapped mount, in which its owner's files belong to the box's user.
 
     Raises:
         OSError: The folder cannot be mounted in this way.

@@ -1,6 +1,7 @@
-"""The template of the namespace backend: one process with a root and libraries ready, which forks boxes on demand.
+"""The template of the namespace backend: a process with a root folder and loaded libraries that forks boxes on demand.
 
-It is process 1 of a pid namespace that all its boxes nest in, so killing it kills every box. Standard library only.
+The template is process 1 of a pid namespace that contains all its boxes, so killing the template kills every box.
+Standard library only.
 """
 
 import os
@@ -30,10 +31,10 @@ class NamespaceTemplatePlan:
     """The parts from which a template is created.
 
     Attributes:
-        root: The contents of the root of its boxes.
+        root: The contents of the root folder of its boxes.
         preload: Modules to import once.
-        box_uid: The host user that a box's user is mapped to, as seen in this namespace.
-        path: The PATH of its boxes.
+        box_uid: The id of the host user that a box's user is mapped to, as seen from the template.
+        path: The folders in the PATH of its boxes.
     """
 
     root: rootfs.RootPlan
@@ -50,7 +51,10 @@ class NamespaceTemplate(TemplateLoop):
         self._plan = plan
 
     def prepare(self) -> list[str]:
-        """Build the root and import the libraries.
+        """Build the root folder and import the libraries.
+
+        Returns:
+            The names of the modules that could not be imported.
 
         Raises:
             OSError: The root cannot be created.

@@ -1,4 +1,4 @@
-"""The config of a template of the namespace backend, and the program that starts one."""
+"""The configuration of a template of the namespace backend, and the program that starts a template."""
 
 import sys
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class NamespaceTemplateConfig:
     Attributes:
         preload: Modules to import before the first fork.
         packages: Site-packages folders of the host.
-        path: The PATH of its boxes.
-        box_uid: The host user id of boxes, if the template is started as root.
+        path: The folders in the PATH of its boxes.
+        box_uid: The host user id of its boxes, if the template is started as root.
     """
 
     preload: tuple[str, ...]

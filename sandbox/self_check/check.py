@@ -11,7 +11,7 @@ class CheckFailed(Exception):
 
 
 class Missing(Exception):
-    """The check cannot be made on this machine, for a reason other than the sandbox. The message states the reason."""
+    """The check cannot be made on this machine, but not because of the sandbox. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def require(holds: bool, seen: object) -> None:
         CheckFailed: The condition is false. The message says what was observed instead.
     """
     if not holds:
-        raise CheckFailed(f"seen: {seen}"[:600])
+        raise CheckFailed(f"observed: {seen}"[:600])
 
 
 async def run(sandbox: Sandbox, job: Job) -> Outcome:

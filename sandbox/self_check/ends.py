@@ -1,4 +1,4 @@
-"""Checks that every limit ends a job with the reason of that limit, and that the end of a job is reported correctly."""
+"""Checks that a job that exceeds a limit ends with that limit as the reason, and that its end is reported correctly."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -99,5 +99,5 @@ CHECKS = (
     Check("limits", "a limit whose error was caught is reported", _a_caught_limit_is_reported),
     Check("limits", "endless output is truncated", _endless_output_is_truncated),
     Check("limits", "usage covers all processes", _usage_covers_all_processes),
-    Check("ends", "a job that kills itself", _a_job_that_kills_itself_says_so),
+    Check("ends", "a job that kills itself is reported as killed", _a_job_that_kills_itself_says_so),
 )

@@ -16,7 +16,7 @@ from sandbox.self_check.check import Check, require
 _DEADLINE_S = 10.0
 _LOOK_EVERY_S = 0.02
 _JOBS = 12
-# The job starts this program; the host recognizes its process by its last argument.
+# The job starts a daemon with this code. The host recognizes the daemon by the mark in its last argument.
 _DAEMON = """
 import os, sys, time
 if os.fork() == 0:
@@ -32,7 +32,7 @@ _AFTER = ((End.OK, "'over'"), (End.TIMEOUT, "time.sleep(60)"), (End.KILLED, "os.
 
 
 def _marked(mark: str) -> list[str]:
-    """Return the processes of this machine that have the mark as an argument, including those in boxes."""
+    """Return the pids of all processes, including those in boxes, that have the mark on their command line."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -52,7 +52,7 @@ async def _a_daemon_dies_with_its_job(end: End, then: str, sandbox: Sandbox) -> 
     mark = f"knackbox-check-{secrets.token_hex(6)}"
     outcome = await sandbox.run(Job(code=_DAEMON.format(mark=mark, then=then), limits=Limits(wall_s=1)))
     require(outcome.end is end and b"started" in outcome.stdout, outcome)
-    await _until(lambda: not _marked(mark), f"processes {_marked(mark)} live on")
+    await _until(lambda: not _marked(mark), f"processes {_marked(mark)} are still running")
 
 
 async def _cancelling_kills_the_tree_before_it_returns(sandbox: Sandbox) -> None:
@@ -73,7 +73,7 @@ async def _cancelling_kills_the_tree_before_it_returns(sandbox: Sandbox) -> None
         with suppress(asyncio.CancelledError):
             await running
     left = await asyncio.to_thread(_marked, mark)
-    require(not left, f"processes {left} live on")
+    require(not left, f"processes {left} are still running")
 
 
 async def _what_a_listener_raises_reaches_the_caller(sandbox: Sandbox) -> None:
@@ -93,7 +93,7 @@ async def _many_at_once_are_all_served(sandbox: Sandbox) -> None:
 
 
 async def _nothing_is_left_on_the_host(sandbox: Sandbox) -> None:
-    """Run jobs until the pool is stable, then check that the same number of further jobs leaves nothing behind."""
+    """Run some jobs to fill the pool, then check that running the same jobs again leaves nothing on the host."""
     await _some_jobs(sandbox)
     before = dict(_host())
     await _some_jobs(sandbox)

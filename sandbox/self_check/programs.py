@@ -27,8 +27,8 @@ if os.fork() == 0:
 _, status = os.wait()
 os.waitstatus_to_exitcode(status)
 """
-# The descriptors are inherited, reopened through /proc, or passed to another program. None of the processes that write
-# to them was asked for an answer.
+# A forked child and another program write answers to the descriptors that they inherit or reopen through /proc. Only
+# the process that received the job may answer.
 _CHILD_REPORTS = """
 import json, os, struct, subprocess, sys
 text = json.dumps({'end': 'ok', 'exit_code': 0, 'value': 'forged'}).encode()
@@ -77,8 +77,8 @@ with ThreadPoolExecutor(100) as pool:
     reached = list(pool.map(lambda n: together.wait(20), range(100)))
 len(set(reached))
 """
-# A refused fork is tried again: process 1 may not be scheduled at that moment, but it will be eventually.
-# There are far more orphans than the limit allows. On a busy machine several dozen may be alive, waiting for a core.
+# There are far more orphans than the limit allows, so process 1 must reap them. On a busy machine, several dozen may be
+# alive before process 1 is scheduled, so a refused fork is tried again.
 _ORPHANS = """
 import os, time
 def fork():
@@ -162,13 +162,13 @@ async def _orphans_are_reaped(sandbox: Sandbox) -> None:
 
 CHECKS = (
     Check("programs", "a forked child that exits does not end the job", _a_child_that_exits_does_not_end_the_job),
-    Check("programs", "a forked child does not return for its parent", _a_child_does_not_return_for_its_parent),
+    Check("programs", "a value that a forked child returns is not the result", _a_child_does_not_return_for_its_parent),
     Check("programs", "a forked child fails on its own", _a_child_fails_on_its_own),
-    Check("programs", "only the process that got the job reports a result", _only_the_worker_reports),
-    Check("programs", "a pool of a hundred threads is not a hundred processes", _threads_are_not_processes),
+    Check("programs", "only the process that received the job can report a result", _only_the_worker_reports),
+    Check("programs", "the threads of a pool do not count as processes", _threads_are_not_processes),
     Check("programs", "orphans are reaped while the job runs", _orphans_are_reaped),
     Check("programs", "standard streams can be wrapped and reconfigured", _streams_are_those_of_a_program),
-    Check("programs", "a program is finalized as it ends", _a_program_is_finalized),
+    Check("programs", "finalizers run and files are flushed at the end", _a_program_is_finalized),
     Check("programs", "source may begin with a byte-order mark", _source_may_begin_with_a_byte_order_mark),
     Check("programs", "a traceback names no file of the host", _a_traceback_names_no_file_of_the_host),
     Check("programs", "a value is text that can be encoded", _a_value_is_text_that_can_be_encoded),

@@ -1,8 +1,9 @@
 """The contract of a sandbox as a test suite that every backend passes, and that any user can run.
 
-It runs small named checks of what `sandbox.contract` promises, then every attempt of `sandbox.self_check.attempts`
-except those that exhaust a resource, because separate checks cover the limits. In a box that does not hide the host,
-it runs nothing that could damage the host. Imports only the standard library and this package.
+The suite runs small named checks of what `sandbox.contract` promises, then every attempt of
+`sandbox.self_check.attempts` except those that exhaust a resource, because separate checks cover the limits. If the box
+does not hide the host, the suite runs nothing that could damage the host. Imports only the standard library and this
+package.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ ESCAPES = "escapes"
 DAMAGING = frozenset({"limits", "ends", "leftovers"})
 # Attempts to exhaust resources are omitted, because separate checks cover the limits.
 _FAMILIES = tuple(family for family in AttemptFamily if family is not AttemptFamily.EXHAUSTION)
-_NOTHING_HOLDS = "skipped, because without isolation it could damage this machine"
+_NOTHING_HOLDS = "skipped, because without isolation the check could damage this machine"
 _SHOWN = 5  # a finding names at most this many successful attempts
 
 CHECKS: tuple[Check, ...] = (*values.CHECKS, *programs.CHECKS, *ends.CHECKS, *leftovers.CHECKS)
@@ -42,7 +43,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check and its result. `detail` says what was observed for a failure, and why for a skipped check."""
+    """A check and its result. `detail` describes a failure, or the reason why a check was skipped."""
 
     group: str
     name: str
@@ -58,7 +59,7 @@ OnResult = Callable[[Finding], None]
 
 
 async def self_check(sandbox: Sandbox, *, on_result: OnResult | None = None, escapes: bool = True) -> list[Finding]:
-    """Run every check on the sandbox, one after another; a failure does not stop the others.
+    """Run every check on the sandbox, one after another. A failure does not stop the remaining checks.
 
     Args:
         sandbox: The sandbox.
@@ -120,7 +121,7 @@ async def _escapes(sandbox: Sandbox, stage: Stage, name: str, attempts: Sequence
             more = f"; and {len(worked) - _SHOWN} more" if len(worked) > _SHOWN else ""
             raise CheckFailed(f"{len(worked)} of {len(trials)} attempts did not fail as they should: {shown}{more}")
         if not trials:
-            raise Missing("none of them is for this backend")
+            raise Missing("none of the attempts is for this backend")
 
     return await _guarded(ESCAPES, f"{name} ({len(attempts)} attempts)", _FAMILY_WAIT_S, make())
 

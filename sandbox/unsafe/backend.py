@@ -52,7 +52,7 @@ class UnsafeSandbox:
 
     @classmethod
     def configured(cls, _settings: SandboxSettings) -> Self:
-        """Create a sandbox. The settings do not apply: it keeps nothing, and does not restrict connections."""
+        """Create a sandbox. The settings do not apply, because it keeps no boxes and does not restrict connections."""
         return cls()
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
@@ -76,12 +76,12 @@ class UnsafeSandbox:
 
 
 def _must_be_possible(job: Job) -> None:
-    """Refuse jobs with destinations, which could not be enforced, or with packages, which would be missing.
+    """Refuse jobs with destinations, which cannot be enforced, and jobs with requirements, which would be missing.
 
     Raises:
         Unsupported: The job has destinations or requirements.
     """
-    remedy = "Run it in the namespace sandbox, without --unsafe-no-sandbox."
+    remedy = "Run the job in the namespace sandbox, without --unsafe-no-sandbox."
     if job.egress:
         raise Unsupported("Without a sandbox, the destinations of a job cannot be enforced.", remedy=remedy)
     if job.requirements:
@@ -166,7 +166,7 @@ def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:
 
 
 def _read_all(descriptor: int) -> bytes:
-    """Read to the end, so that the writer can exit, but keep no more than the maximum size of an answer."""
+    """Read a pipe to its end, so that the writer can exit, but keep no more than the maximum size of an answer."""
     with os.fdopen(descriptor, "rb") as source:
         answer = source.read(_MOST_ANSWER)
         while source.read(_READ):
@@ -199,7 +199,7 @@ async def _pump(
 
 
 def _report_in(answer: bytes) -> worker.Message:
-    """Return the worker's report, {} without one.
+    """Return the worker's report, or {} if there is none.
 
     Raises:
         SandboxError: The report has more values than a worker would send.

@@ -1,8 +1,8 @@
-"""Determines why a job ended if its report does not say it.
+"""Determines why a job ended if the job's report does not say it.
 
-Python's exceptions are precise and are distinguished in the box, unless no memory is left for the report. Node and Bash
-only have an exit code and a message. The code controls the message, so nothing is derived from it except the reason why
-this job ended.
+For Python, the worker derives the reason from the exception, unless no memory is left for the report. Node and Bash
+only provide an exit code and an error message. The job's code controls the message, so nothing is derived from it
+except the reason why the same job ended.
 """
 
 import re
@@ -27,11 +27,11 @@ _BY_SHELL_CODE = {_SHELL_SIGNALLED + 24: End.CPU, _SHELL_SIGNALLED + 25: End.FIL
 
 
 def with_end_reason(job: Job, outcome: Outcome) -> Outcome:
-    """Return the outcome with the end that its memory or its last output indicates, or unchanged if there is none."""
+    """Return the outcome with the end that its memory use or error output indicates; unchanged if there is no sign."""
     if outcome.end is not End.ERROR:
         return outcome
     if job.language is Language.PYTHON:
-        # A process without memory for the report ends without one.
+        # A process that has no memory left for a report ends without a report.
         full = outcome.usage.peak_memory_bytes >= job.limits.memory_bytes
         return _with_end(outcome, End.MEMORY) if full and outcome.error is None else outcome
     end = _BY_SHELL_CODE.get(outcome.exit_code or 0)

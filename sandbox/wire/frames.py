@@ -1,4 +1,4 @@
-"""Receives a job in its box: one frame (`sandbox.worker`) and the mount of its workspace. Standard library only."""
+"""Receives a job inside its box: one frame (`sandbox.worker`) and the workspace's mount. Standard library only."""
 
 import json
 import socket
@@ -7,7 +7,7 @@ from sandbox import worker
 
 
 def receive(channel: socket.socket) -> tuple[bytes, int]:
-    """Return the job's whole frame, and the workspace's mount if one came with it, else -1.
+    """Return the job's whole frame, and the descriptor of the workspace's mount, or -1 if there is no workspace.
 
     Raises:
         EOFError: The stream ended before the frame was complete.
@@ -27,7 +27,7 @@ def _nothing() -> bytes:
 
 
 def header_of(frame: bytes) -> worker.Message:
-    """Return the header of a whole frame."""
+    """Return the header of a complete frame."""
     start = worker.HEADER.size
     length, _ = worker.unpack_head(frame[:start])
     header: worker.Message = json.loads(frame[start : start + length])

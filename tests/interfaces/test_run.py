@@ -148,9 +148,9 @@ INVALID: list[tuple[bytes | None, list[str], str]] = [
     (b'{"nbformat": 5, "nbformat_minor": 0, "metadata": {}, "cells": []}', [], "format 5"),
     (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "coda"}]}', [], "not a valid notebook"),
     (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": {"name": "ir", "display_name": "R", '
-     b'"language": "R"}}, "cells": []}', [], "is in R; stateful is Python only"),
+     b'"language": "R"}}, "cells": []}', [], "is in R, but only Python notebooks can be run"),
     (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "bash"}}, "cells": []}', [],
-     "is in bash; stateful is Python only"),
+     "is in bash, but only Python notebooks can be run"),
     (None, [], "does not exist"),
     (b"{}", ["--output", "a", "--in-place"], "either --output or --in-place"),
     (b"{}", ["--output", "/nowhere/a"], "/nowhere/a cannot be written"),

@@ -1,9 +1,9 @@
 """The worker of a container: drops the remaining privileges, waits for the job and becomes it.
 
-It is forked ahead of the job. The container has already removed most privileges (capabilities, network, write access to
-the root). Inside it, this adds our list of refused system calls, Landlock where available, and protection of process 1.
-It works with any OCI runtime: gVisor has no Landlock, no complete close_range, and no unnamed files. Standard library
-only.
+The worker is forked ahead of the job. The container has already removed most privileges (capabilities, network, write
+access to the root). This module adds a list of refused system calls, Landlock where available, and protection of
+process 1. It works with any OCI runtime, even with gVisor, which has no Landlock, no complete close_range, and no
+unnamed files. Standard library only.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _NO_FILTER = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
 
 @dataclass(frozen=True)
 class Confined:
-    """A confined worker that waits for its job. `out` and `err` are non-blocking."""
+    """A confined worker that waits for its job. `out` and `err` are non-blocking pipes with its output."""
 
     pid: int
     job: int
@@ -82,7 +82,7 @@ def _read_without_blocking() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _first_to_be_killed() -> Iterator[None]:
-    """Make processes forked within the block the kernel's first choice when memory runs out, before process 1."""
+    """Let the kernel kill processes forked in this block before process 1 when memory runs out."""
     try:
         score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
     except FileNotFoundError:  # the host's kernel sees gVisor as a single process
@@ -91,13 +91,13 @@ def _first_to_be_killed() -> Iterator[None]:
     before = os.read(score, 16).strip()
     os.write(score, b"1000")
     yield
-    with contextlib.suppress(PermissionError):  # the engine allows no lower score, so all processes have the same
+    with contextlib.suppress(PermissionError):  # Docker allows no lower score, so process 1 keeps the worker's score
         os.write(score, before)
     os.close(score)
 
 
 def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
-    """Become the worker, in the child. Never returns."""
+    """Turn the forked child into the worker. Never returns."""
     try:
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
         for target, source in enumerate(high):
@@ -133,13 +133,13 @@ def _set_limits(limits: worker.Message, data_in_use: int) -> None:
     Raises:
         ValueError: One of the job's limits could not be set.
     """
-    with contextlib.suppress(ValueError):  # gVisor rejects the limit of message queues, which comes last
+    with contextlib.suppress(ValueError):  # gVisor rejects the limit on message queues, which is set last
         worker.set_fixed_limits()
     worker.set_limits(limits, data_in_use=data_in_use, processes_in_use=1)
 
 
 def _take_stdin(body: bytes, size: int) -> bytes:
-    """Make the end of the body readable as descriptor 0; return the rest of the body, which holds the job's files."""
+    """Make the last `size` bytes of the body readable as descriptor 0. Return the rest, which are the job's files."""
     if not size:
         return body
     return take_stdin(_unnamed_file(), body, size)

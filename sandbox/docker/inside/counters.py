@@ -1,8 +1,8 @@
 """Reads the counters of the container's control group for `TreeWatch`. Standard library only.
 
-The engine sets the container's memory and process limits in its control group. The kernel counts there the requests
-that it refused, so even errors that the code has caught are noticed. Where the control group is not visible (gVisor),
-only the process tree is watched. The files are described in the kernel's
+Docker sets memory and process limits in the container's control group, and the kernel counts in it the requests that it
+refused. The counters therefore also show errors that the code has caught. Where the control group is not visible
+(gVisor), only the process tree is watched. The files are described in the kernel's
 ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/{memory,pids}.rst``.
 """
 
@@ -20,7 +20,7 @@ _PIDS_MAX = ("pids.max", "pids/pids.max")
 
 
 def memory_limit() -> int:
-    """Return the limit in bytes; 0 when none is visible."""
+    """Return the container's memory limit in bytes; 0 if no limit is visible."""
     return _first_number(_MEMORY_MAX)
 
 
@@ -38,7 +38,10 @@ def refused_forks() -> int:
 
 
 class ContainerWatch(TreeWatch):
-    """Watches a tree whose disk consists of several tmpfs. Each is as large as the limit; checks limit their sum."""
+    """Watches a process tree that can write to several tmpfs mounts.
+
+    The disk limit is the size of each mount; this class also applies it to the sum of the bytes used in all of them.
+    """
 
     def __init__(self, disks: tuple[str, ...]) -> None:
         super().__init__(disks[0])
@@ -73,7 +76,7 @@ class ContainerWatch(TreeWatch):
         self._used_disk()
 
     def _used_disk(self) -> int:
-        """Return the bytes used, and record a full disk. gVisor reports no numbers of inodes."""
+        """Return the bytes used, and record a full disk. gVisor reports no inode counts."""
         used = 0
         for folder in self._disks:
             stat = os.statvfs(folder)

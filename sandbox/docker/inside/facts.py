@@ -1,6 +1,6 @@
 """Collects facts about a container, inside it, before it accepts a job.
 
-The engine judges the container by these facts. Standard library only.
+From these facts the host decides which protections the container has. Standard library only.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from sandbox.docker.inside import counters
 
 _PR_GET_NO_NEW_PRIVS = 39
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Mounts of the container itself: its devices, its /proc, and the folders a job may write to.
+# Mounts that every container has: its devices, its /proc, and the folders a job may write to.
 _OWN = ("/proc", "/dev", "/sys", "/tmp", "/work")  # noqa: S108  (in the container)
 
 
 def gather(worker_pid: int, landlock_abi: int) -> dict[str, Any]:
-    """Return the facts as JSON. `worker_pid` is the confined process whose status the job will have."""
+    """Return the facts as a JSON object. `worker_pid` is the confined process that will run the job."""
     status = _status(worker_pid)
     path = os.environ.get("PATH") or _DEFAULT_PATH
     return {
@@ -49,7 +49,7 @@ def _status(pid: int) -> dict[str, str]:
 
 
 def _writable() -> list[str]:
-    """Return the writable mounts that are not the container's own, including "/" when the root is writable."""
+    """Return the writable mount points that are not in `_OWN`. They include "/" if the root is writable."""
     found = []
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as source:
         for line in source:

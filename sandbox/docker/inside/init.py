@@ -1,10 +1,10 @@
 """Process 1 of a container: starts a confined worker, reports what it sees, runs one job, answers, and exits.
 
-It reads frames on descriptor 0 and writes frames on descriptor 1. The worker has neither, and under the host's kernel
-can neither read, trace nor signal this process. gVisor lets it open `/proc/1/fd/1`, so an answer carries a key that
-came with the job and that the worker never sees, and process 1 sends the answer only once every other process is dead.
-When this process exits, the kernel kills what is left, and the engine removes the container. It also exits at the end
-of descriptor 0, which means that the engine is gone. Standard library only.
+Process 1 reads frames on descriptor 0 and writes frames on descriptor 1. The worker has neither descriptor, and under
+the host's kernel it can neither read, trace nor signal process 1. gVisor lets it open `/proc/1/fd/1`, so an answer
+carries a key that came with the job and that the worker never sees, and process 1 sends the answer only once every
+other process is dead. When process 1 exits, the kernel kills the remaining processes, and Docker removes the container.
+Process 1 also exits at the end of descriptor 0, which means that the engine is gone. Standard library only.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from sandbox.linux import answer
 
 _ORDERS, _OUT = 0, 1
 _SEND_WAIT_S = 30.0
-# The container's own process limit applies; rlimits also count a user's processes outside the container.
+# The container's own process limit applies, not rlimits, which also count the user's processes outside the container.
 _UNBOUND = 1 << 20
 
 
@@ -30,7 +30,7 @@ class Orders(Protocol):
     """Descriptor 0, as `sandbox.docker.bundle.BOOT` reads it."""
 
     def read(self, size: int, /) -> bytes:
-        """Return exactly this many bytes.
+        """Return exactly `size` bytes.
 
         Raises:
             EOFError: The stream ended before that.
@@ -71,7 +71,7 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
 
 
 def _prepare(preload: list[str]) -> None:
-    """Prepare what does not depend on the job. The worker is forked afterwards and inherits it."""
+    """Do the preparations that are the same for every job. The worker is forked afterwards and inherits them."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # without a handler, process 1 gets no signals from its own container
     os.umask(0o077)

@@ -1,6 +1,6 @@
-"""Connects the engine's flows to the job's ports on the loopback. Standard library only.
+"""Connects the engine's flows to the job's loopback ports. Standard library only.
 
-This is the container's side of `sandbox.docker.inlets`. The job receives only the connections that it accepts.
+This is the container's side of `sandbox.docker.inlets`. The job can accept these connections, but cannot open any.
 """
 
 import errno
@@ -16,7 +16,7 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.002, 0.05  # between attempts to connect to a 
 
 
 class JobConnections:
-    """Connects, and retries until the job listens or the engine gives up. Never waits."""
+    """Opens connections to the job's ports. Retries until the job listens or the engine gives up. Never blocks."""
 
     def __init__(self, poller: select.poll, flows: Flows, ports: list[int]) -> None:
         self._poller = poller
@@ -28,7 +28,7 @@ class JobConnections:
         self._due = 0.0
 
     def take(self, frame: Frame) -> None:
-        """Process a frame of the engine about a flow.
+        """Process a frame that the engine sent for a flow.
 
         Raises:
             ProtocolError: The engine must not send this frame.
@@ -59,7 +59,7 @@ class JobConnections:
             self._flows.connect(number, end)
 
     def try_again(self) -> float | None:
-        """Retry what is due; return the seconds until the next call, None when nothing is pending."""
+        """Retry failed connections after a pause. Return the seconds until the next retry; None if none is due."""
         if not self._again:
             return None
         wait = self._due - time.monotonic()

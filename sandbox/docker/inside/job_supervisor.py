@@ -1,6 +1,6 @@
 """Supervises a running job in process 1: forwards its output and connections, enforces its limits, and ends it.
 
-It works with any OCI runtime: it waits by SIGCHLD, since gVisor has no pidfd. Standard library only.
+It works with any OCI runtime: it waits for SIGCHLD instead of a pidfd, which gVisor lacks. Standard library only.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ _READ = 1 << 16
 class JobSupervisor:
     """Supervises one job.
 
-    The engine sends orders over the descriptor `orders`, which reaches its end if the engine dies. `inlets` are the
-    ports of the job to which the engine connects.
+    The engine sends orders over the descriptor `orders`, which reaches end of file if the engine dies. `inlets` are
+    the job's ports to which the engine connects.
     """
 
     def __init__(self, running: Confined, orders: int, outbox: Outbox, inlets: list[int]) -> None:
@@ -46,7 +46,7 @@ class JobSupervisor:
         self._woken = wake_on_child()
 
     def run(self, limits: worker.Message, watch: counters.ContainerWatch) -> WorkerEnd:
-        """Supervise the job until it ends or reaches a limit, then kill everything that it started.
+        """Supervise the job until it ends or reaches a limit, then kill all its processes.
 
         Raises:
             EOFError: The engine is gone.
@@ -60,7 +60,7 @@ class JobSupervisor:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
             if used is None:
-                self._reap(0)  # all of them are dead before the engine gets the answer
+                self._reap(0)  # every process of the job is dead before the engine gets the answer
         self._flows.read_out()
         self._results.drain()
         self._pass_on_the_rest(limits["output_bytes"])
@@ -77,7 +77,7 @@ class JobSupervisor:
         return watch.used_by_all() if alone is None else alone
 
     def _wait(self, limits: worker.Message, watch: counters.ContainerWatch) -> str:
-        """Wait until the job ends or must be ended. Return the reason, or "" when it reported or exited by itself."""
+        """Wait until the job ends or exceeds a limit. Return that limit, or "" if the job sent a result or exited."""
         deadline = time.monotonic() + limits["wall_s"]
         pause = _FIRST_LOOK_S
         look_at = time.monotonic() + pause
@@ -114,7 +114,7 @@ class JobSupervisor:
     def _carry_out(self) -> None:
         """Process the engine's messages to a running job: data for its ports, or a signal for its process group.
 
-        A signal is acknowledged once sent, so that the signal cannot hit a later request to the job.
+        A signal is acknowledged once it is sent. The engine waits for that, so a signal cannot hit a later request.
 
         Raises:
             EOFError: The engine is gone.
@@ -129,7 +129,7 @@ class JobSupervisor:
                 self._inlets.take(frame)
 
     def _signal(self, frame: Frame) -> None:
-        if self._status is None:  # otherwise its pid may belong to another process by now
+        if self._status is None:  # once the job has exited, its pid may belong to another process
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._running.pid, frame.header["signal"])
         self._outbox.put({"signalled": True})
@@ -142,7 +142,7 @@ class JobSupervisor:
                 self._flows.move(descriptor)
 
     def _listen_where_there_is_room(self) -> None:
-        """Poll the job's output only while there is room for it. Otherwise the job blocks when it writes."""
+        """Poll the job's output only while the outbox has room for it. While it is full, the job blocks on writing."""
         self._flows.listen(room=not self._outbox.full)
         for descriptor in self._printed:
             if self._outbox.full:
@@ -188,7 +188,7 @@ class JobSupervisor:
         os.close(descriptor)
 
     def _reap(self, how: int) -> None:
-        """Reap ended processes: with WNOHANG those that have ended already, otherwise all, waiting for each."""
+        """Reap child processes. With WNOHANG, reap those that have ended; with 0, wait for all of them."""
         while True:
             try:
                 pid, status = os.waitpid(-1, how)

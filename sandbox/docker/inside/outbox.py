@@ -1,7 +1,7 @@
 """`Outbox`: frames for the container's standard output, written without ever waiting for the reader.
 
-Only process 1 holds this descriptor. What the job prints goes to pipes that process 1 reads, and travels in frames of
-their own kind, so that no output can pass for an answer. Standard library only.
+Only process 1 has this descriptor open. The job prints to pipes that process 1 reads, and its output travels in a
+separate kind of frame, so that no output can pass for an answer. Standard library only.
 """
 
 import os
@@ -40,7 +40,7 @@ class Outbox:
         self.flush()
 
     def flush(self) -> None:
-        """Write what the pipe accepts.
+        """Write as much as the pipe accepts.
 
         Raises:
             EOFError: The engine has closed the other end.

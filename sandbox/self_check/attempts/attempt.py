@@ -1,7 +1,7 @@
-"""The description of an attempt to escape from a box, or to harm other boxes. Data only.
+"""Describes an attempt to escape from a box, or to harm other boxes. Data only.
 
 An attempt has succeeded if its code calls `worked()`, if the host's secret is in its output, or if something on the
-host has changed. `sandbox.self_check.attempts.trial` judges it.
+host has changed. `sandbox.self_check.attempts.trial` makes and judges attempts.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from enum import StrEnum
 from sandbox.contract import End, Language, Limits, Writes
 
 NAMESPACE = frozenset({"namespace"})
-# Backends that apply our filter to the job, have our process 1 between it and the host, and give the box its own root
-# and /proc.
+# Backends that apply our seccomp filter to the job, have our process 1 between the job and the host, and give the box a
+# root folder and a /proc of its own.
 FILTERED = frozenset({"namespace", "docker"})
 MB = 1 << 20
 # Small limits, so that an attempt to exhaust them ends soon. Node alone needs a dozen threads.
@@ -29,8 +29,8 @@ LIMITS = Limits(
 # Printed by code whose attempt succeeded. No job's source contains the whole string, so that printing the source does
 # not print it.
 WORKED = "escape-worked"
-# The same for forged answers. It only counts in other fields of the outcome than the streams, to which a job may write
-# anything.
+# Part of a forged answer. The attempt has succeeded if this text is in the outcome, but not in a stream, because a job
+# may write anything to the streams.
 FORGED = "answer-forged"
 # Printed by code that holds a resource and waits, so that the host can be checked at the same time.
 HOLDING = "holding-it-now"
@@ -119,17 +119,17 @@ class Attempt:
     Attributes:
         code: The code of the job. ``@NAME@`` is replaced by the value of that name in
             `sandbox.self_check.attempts.stage.Stage.names`, such as a path on the host.
-        why: The reason why it should fail, in one line.
+        why: The reason why the attempt should fail, in one line.
         ends: How the job may end after a failed attempt.
         raises: Exceptions other than OSError that mean "refused"; "*" for any.
-        only: Names of the backends it is meant for; empty for all.
-        machine: The architecture that its system call numbers or instructions belong to; "" for any.
+        only: Names of the backends that the attempt is meant for; empty for all.
+        machine: The architecture of the system call numbers or machine code in `code`; "" for any.
         workspace: How the box may write to the stage's workspace; None if the box gets no workspace.
         beside: Whether another box, with a secret, runs at the same time and must not be disturbed.
-        then: Python code for a second, fresh box; its output is judged.
-        harmless: Whether it does no damage even if it succeeds.
-        stop_on_success: Whether nothing else may be tried once it has succeeded, because the box hides nothing of the
-            host. Such attempts are harmless.
+        then: Python code for a second, fresh box, whose output is judged, too.
+        harmless: Whether the attempt does no damage even if it succeeds.
+        stop_on_success: Whether nothing else may be tried after a success, because it shows that the box does not hide
+            the host. Such attempts are harmless.
     """
 
     family: AttemptFamily

@@ -3,17 +3,17 @@
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_FEW = "the worker closes everything but its streams and the channel of its result before it becomes the job"
+_FEW = "the worker closes all descriptors but its streams and its result channel before it runs the job"
 
 _ROWS = (
-    ("use a socket it inherited", """
+    ("use an inherited socket", """
 import stat
 for n in range(256):
     try: mode = os.fstat(n).st_mode
     except OSError: continue
     if stat.S_ISSOCK(mode) and n != 3: worked(n)
 """, _FEW, False),
-    ("use the channel of its result as a socket", """
+    ("use the result channel as a socket", """
 channel = socket.socket(fileno=os.dup(3))
 if struct.unpack('3i', channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] != 1: worked('another peer')
 for path in ('/run/docker.sock', '\\0knackbox', '/tmp/x'):
@@ -22,8 +22,8 @@ for path in ('/run/docker.sock', '\\0knackbox', '/tmp/x'):
 refused(channel.listen)
 refused(lambda: os.open('/proc/self/fd/3', os.O_RDWR))
 refused(lambda: call(438, os.pidfd_open(1), 1, 0))
-""", "it is connected to process 1 and cannot be connected to anything else", False),
-    ("use a folder it inherited to leave the root", """
+""", "the channel is connected to process 1 and cannot be connected to anything else", False),
+    ("use an inherited folder to leave the root", """
 import stat
 for n in range(256):
     try:
@@ -31,7 +31,7 @@ for n in range(256):
         print(open(os.open('../' * 40 + '@CANARY@'[1:], os.O_RDONLY, dir_fd=n)).read())
     except OSError: pass
 """, _FEW, True),
-    ("use a descriptor above the usual ones", """
+    ("use an inherited descriptor besides the streams", """
 for n in range(3, 4096):
     try: os.fstat(n)
     except OSError: continue
@@ -39,17 +39,17 @@ for n in range(3, 4096):
     if n == 3 and target.startswith('socket:'): continue
     if not target.startswith(('pipe:', '/work', '/tmp', '/proc')): worked((n, target))
 """, _FEW, False),
-    ("use a ruleset, a pidfd or a namespace it inherited", """
+    ("use an inherited ruleset, pidfd or namespace", """
 for n in os.listdir('/proc/self/fd'):
     try: target = os.readlink('/proc/self/fd/' + n)
     except OSError: continue
     if n == '3' and target.startswith('socket:'): continue
     if target.startswith(('anon_inode', 'socket', 'mnt:', 'net:', 'user:', 'pid:')): worked(target)
 """, _FEW, False),
-    ("read what was written to its standard output",
+    ("read what was written to standard output",
      "f = os.open('/proc/self/fd/1', os.O_RDONLY | os.O_NONBLOCK)\nprint(os.read(f, 100))",
-     "the pipe is the box's own: it holds what this job wrote", True),
-    ("write to its standard input's source", """
+     "every box has its own pipe, which contains only what the job wrote", True),
+    ("write to standard input", """
 refused(lambda: os.write(0, b'x'))
 """, "standard input is open for reading only", False),
     ("find the engine's end of a pipe through /proc", """
@@ -59,20 +59,20 @@ for path in glob.glob('/proc/[0-9]*/fd/*'):
     try: target = os.readlink(path)
     except OSError: continue
     if target in own: worked(path)
-""", "process 1 may not be inspected, and the engine is in no pid namespace the box sees", False),
-    ("keep its streams open after its end", """
+""", "process 1 cannot be inspected, and the box cannot see the engine's pid namespace", False),
+    ("keep the streams open after the job has ended", """
 if os.fork() == 0:
     os.setsid(); time.sleep(30)
     print('@MARK@', flush=True)
 """, "everything in the box is killed once the job has answered", False),
-    ("fill process 1 with descriptors", """
+    ("make process 1 run out of descriptors", """
 channel = socket.socket(fileno=os.dup(3))
 for _ in range(3000):
     try: socket.send_fds(channel, [b'x'], [0, 1, 2])
     except OSError: time.sleep(0.001)  # too many descriptors in flight
 os._exit(0)
-""", "process 1 leaves no room for descriptors in what it reads, and the kernel closes them", False),
-    ("find the worker's descriptors in a program that it starts",
+""", "process 1 does not accept descriptors, and the kernel closes those that are sent to it", False),
+    ("find the worker's descriptors in a program that the job starts",
      "out = subprocess.run(['/bin/sh', '-c', 'ls -l /proc/self/fd'], capture_output=True, close_fds=False).stdout\n"
      "if b'socket' in out or b'anon_inode' in out: worked(out)",
      "the worker's own descriptors are closed on exec", False),
@@ -86,7 +86,8 @@ ATTEMPTS = tuple(
         code,
         why,
         harmless=looks,
-        # A container's engine may give the worker a socket. In that case only attempts to use the socket apply.
+        # In other backends, the worker may inherit more descriptors, such as a socket of a container engine. Only
+        # attempts that read something through a descriptor apply there.
         only=frozenset() if looks else FILTERED,
     )
     for attempt, code, why, looks in _ROWS

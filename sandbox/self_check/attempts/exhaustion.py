@@ -4,10 +4,10 @@ from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import LIMITS, MB, Attempt, AttemptFamily
 
 PYTHON, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
-_WHOLE = "the CPU time of the whole tree is counted, including ended processes"
+_WHOLE = "the CPU time of all processes of the box is counted, including that of ended processes"
 _CLOCK = "the wall-clock limit is enforced outside the job"
 _DISK = "the box can only write to one tmpfs, whose size and inodes are limited"
-_OUTPUT = "output is counted as it arrives, and the job ends when it exceeds its limit"
+_OUTPUT = "output is counted as it arrives, and the job is ended when its output exceeds the limit"
 _PROCESSES = "RLIMIT_NPROC counts in the box's own user namespace"
 _FILES = "RLIMIT_NOFILE"
 _SIZE = "RLIMIT_FSIZE"
@@ -18,9 +18,9 @@ _PRINT = Limits(wall_s=10, cpu_s=8, memory_bytes=128 * MB, output_bytes=1 * MB)
 _FILE = Limits(wall_s=10, memory_bytes=128 * MB, file_size_bytes=1 * MB)
 
 _CPU_WAYS = (
-    ("use CPU time without end", PYTHON, "while True: pass", _WHOLE),
-    ("use CPU time in Bash without end", BASH, "while :; do :; done", _WHOLE),
-    ("use CPU time in Node without end", NODE, "for (;;) {}", _WHOLE),
+    ("use CPU time endlessly", PYTHON, "while True: pass", _WHOLE),
+    ("use CPU time in Bash endlessly", BASH, "while :; do :; done", _WHOLE),
+    ("use CPU time in Node endlessly", NODE, "for (;;) {}", _WHOLE),
     ("use CPU time in many processes", PYTHON, "os.fork(); os.fork()\nwhile True: pass", _WHOLE),
     ("use CPU time in many threads of many processes", PYTHON, """
 os.fork(); os.fork()
@@ -56,7 +56,7 @@ time.sleep(20)
 """, _WHOLE),
     ("ignore the signal of the CPU limit", PYTHON,
      "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass", _WHOLE),
-    ("run a regular expression that never returns", PYTHON, "import re\nre.match(r'(a+)+$', 'a' * 60 + 'b')", _WHOLE),
+    ("match a regular expression that never finishes", PYTHON, "import re\nre.match(r'(a+)+$', 'a' * 60 + 'b')", _WHOLE),
     ("use CPU time in the kernel", PYTHON, "f = os.open('/dev/zero', os.O_RDONLY)\nb = bytearray(32 << 20)\n"
      "while True: os.readv(f, [b])", _WHOLE),
 )  # fmt: skip
@@ -66,18 +66,18 @@ _WALL_WAYS = (
     ("sleep and ignore every signal but SIGKILL", PYTHON,
      "for n in (1, 2, 3, 15): signal.signal(n, signal.SIG_IGN)\ntime.sleep(60)"),
     ("wait for input that never comes", PYTHON, "a, b = os.pipe()\nos.read(a, 1)"),
-    ("deadlock with itself", PYTHON, "lock = threading.Lock(); lock.acquire(); lock.acquire()"),
+    ("deadlock on a lock", PYTHON, "lock = threading.Lock(); lock.acquire(); lock.acquire()"),
     ("open a pipe that has no writer", PYTHON, "os.mkfifo('p'); open('p').read()"),
-    ("never end its threads", PYTHON, "threading.Thread(target=threading.Event().wait).start()"),
-    ("never leave its exit handlers", PYTHON, "import atexit\natexit.register(time.sleep, 60)"),
+    ("leave a thread running forever", PYTHON, "threading.Thread(target=threading.Event().wait).start()"),
+    ("never return from an exit handler", PYTHON, "import atexit\natexit.register(time.sleep, 60)"),
     ("return a value whose conversion to JSON never ends", PYTHON, "class Slow(dict):\n    def __repr__(self): time.sleep(60)\n"
      "    def items(self): time.sleep(60)\nSlow(a=object())"),
     ("trap every signal in Bash", BASH, "trap '' TERM INT HUP QUIT; sleep 60; sleep 60"),
-    ("never leave Node's loop", NODE, "setInterval(() => {}, 1000)"),
+    ("never leave Node's event loop", NODE, "setInterval(() => {}, 1000)"),
 )  # fmt: skip
 
 _DISK_WAYS = (
-    ("fill its folder", PYTHON, "open('f', 'wb').write(b'x' * (40 << 20))", (End.DISK,)),
+    ("fill the job's folder", PYTHON, "open('f', 'wb').write(b'x' * (40 << 20))", (End.DISK,)),
     ("fill /tmp with files", PYTHON, "for n in range(100): open(f'/tmp/{n}', 'wb').write(b'x' * (1 << 20))", (End.DISK,)),
     ("fill shared memory", NODE, "fs.writeFileSync('/dev/shm/f', Buffer.alloc(40e6))", (End.DISK,)),
     ("fill the disk from Bash", BASH, "head -c 40M /dev/zero > /tmp/f", (End.DISK,)),
@@ -85,8 +85,8 @@ _DISK_WAYS = (
     ("fill the disk with a sparse file that is written later",
      PYTHON, "f = open('f', 'wb'); f.truncate(60 << 20)\nfor n in range(60): f.seek(n << 20); f.write(b'x' * (1 << 20))",
      (End.DISK,)),
-    ("reserve the disk", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 60 << 20)", (End.DISK,)),
-    ("fill the disk with files that have no name",
+    ("reserve disk space", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 60 << 20)", (End.DISK,)),
+    ("fill the disk with unnamed files",
      PYTHON, "x = []\nwhile True: x.append(os.open('/tmp', os.O_TMPFILE | os.O_RDWR)); os.write(x[-1], bytes(4 << 20))",
      (End.DISK, End.FILES)),
     ("fill the disk with deleted files that stay open",
@@ -95,42 +95,42 @@ _DISK_WAYS = (
 )  # fmt: skip
 
 _OUTPUT_WAYS = (
-    ("print without end", PYTHON, "while True: print('x' * 1000)"),
-    ("print without end to the other stream", BASH, "yes >&2"),
-    ("print without end from Node", NODE, "for (;;) fs.writeSync(1, 'x'.repeat(1000))"),
-    ("print without end from many processes", PYTHON, "os.fork(); os.fork()\nwhile True: os.write(1, b'x' * 1000)"),
-    ("print one line without end", PYTHON, "while True: os.write(2, b'x' * 65536)"),
-    ("print without end from a daemon", PYTHON,
+    ("print endlessly", PYTHON, "while True: print('x' * 1000)"),
+    ("print endlessly to stderr", BASH, "yes >&2"),
+    ("print endlessly from Node", NODE, "for (;;) fs.writeSync(1, 'x'.repeat(1000))"),
+    ("print endlessly from many processes", PYTHON, "os.fork(); os.fork()\nwhile True: os.write(1, b'x' * 1000)"),
+    ("print one endless line", PYTHON, "while True: os.write(2, b'x' * 65536)"),
+    ("print endlessly from a daemon", PYTHON,
      "if os.fork() == 0:\n    os.setsid()\n    while True: os.write(1, b'x' * 1000)\ntime.sleep(20)"),
 )  # fmt: skip
 
 _PROCESS_WAYS = (
-    ("fork without end", PYTHON, "while True:\n    if os.fork() == 0: time.sleep(20)"),
-    ("fork without end in every child", PYTHON, "while True: os.fork()"),
+    ("fork endlessly", PYTHON, "while True:\n    if os.fork() == 0: time.sleep(20)"),
+    ("fork endlessly in every child", PYTHON, "while True: os.fork()"),
     ("fork bomb in Bash", BASH, "bomb() { bomb | bomb & }; bomb; sleep 20"),
-    ("start programs without end", PYTHON, "p = [subprocess.Popen(['sleep', '20']) for _ in range(200)]"),
-    ("start threads without end", PYTHON,
+    ("start programs endlessly", PYTHON, "p = [subprocess.Popen(['sleep', '20']) for _ in range(200)]"),
+    ("start threads endlessly", PYTHON,
      "while True: threading.Thread(target=threading.Event().wait, daemon=True).start()"),
-    ("clone without end, without the C library", PYTHON, "while call(56, 17, 0, 0, 0, 0): pass\ntime.sleep(20)"),
+    ("call clone endlessly, without the C library", PYTHON, "while call(56, 17, 0, 0, 0, 0): pass\ntime.sleep(20)"),
     ("leave a zombie for every child", PYTHON, "while True:\n    if os.fork() == 0: os._exit(0)"),
 )  # fmt: skip
 
 _FILE_WAYS = (
-    ("open files without end", PYTHON, "x = []\nwhile True: x.append(open('/dev/null'))"),
-    ("open files without end in Node", NODE, "for (;;) fs.openSync('/dev/null')"),
-    ("open sockets without end", PYTHON, "x = []\nwhile True: x.append(socket.socket())"),
-    ("open pipes without end", PYTHON, "while True: os.pipe()"),
-    ("copy a descriptor without end", PYTHON, "while True: os.dup(0)"),
-    ("open event descriptors without end", PYTHON, "while True: os.eventfd(0)"),
+    ("open files endlessly", PYTHON, "x = []\nwhile True: x.append(open('/dev/null'))"),
+    ("open files endlessly in Node", NODE, "for (;;) fs.openSync('/dev/null')"),
+    ("open sockets endlessly", PYTHON, "x = []\nwhile True: x.append(socket.socket())"),
+    ("open pipes endlessly", PYTHON, "while True: os.pipe()"),
+    ("copy a descriptor endlessly", PYTHON, "while True: os.dup(0)"),
+    ("open event descriptors endlessly", PYTHON, "while True: os.eventfd(0)"),
 )  # fmt: skip
 
 _SIZE_WAYS = (
-    ("write a file past its limit", PYTHON, "open('f', 'wb').write(b'x' * (20 << 20))"),
-    ("write a file past its limit in Bash", BASH, "head -c 20M /dev/zero > f"),
-    ("extend a file past its limit", PYTHON, "open('f', 'wb').truncate(1 << 40)"),
-    ("reserve a file past its limit", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 4 << 20)"),
-    ("write past the limit by offset", PYTHON, "f = os.open('f', os.O_CREAT | os.O_RDWR); os.pwrite(f, b'x', 1 << 40)"),
-    ("write a file past its limit with the signal ignored", PYTHON,
+    ("write a file past the size limit", PYTHON, "open('f', 'wb').write(b'x' * (20 << 20))"),
+    ("write a file past the size limit in Bash", BASH, "head -c 20M /dev/zero > f"),
+    ("extend a file past the size limit", PYTHON, "open('f', 'wb').truncate(1 << 40)"),
+    ("reserve space for a file past the size limit", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 4 << 20)"),
+    ("write at an offset past the size limit", PYTHON, "f = os.open('f', os.O_CREAT | os.O_RDWR); os.pwrite(f, b'x', 1 << 40)"),
+    ("write a file past the size limit and ignore the signal", PYTHON,
      "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nopen('f', 'wb').write(b'x' * (20 << 20))"),
 )  # fmt: skip
 

@@ -21,19 +21,19 @@ print(open('b@CANARY@').read())
 os.makedirs('d/' * 60); os.chdir('d/' * 60)
 print(open('../' * 200 + '@CANARY@'[1:]).read())
 """, _NOT_THERE),
-    ("climb with an open folder while others are renamed", """
+    ("climb from an open folder whose parent was moved", """
 os.makedirs('a/b/c'); held = os.open('a/b/c', os.O_RDONLY)
 os.rename('a/b', 'moved'); os.rmdir('a')
 print(open(os.open('../../../..' + '@CANARY@', os.O_RDONLY, dir_fd=held)).read())
 """, _NOT_THERE),
-    ("climb with openat2 without restrictions", """
+    ("climb with openat2", """
 how = struct.pack('3Q', 0, 0, 0)
 found = call(437, os.open('/', os.O_RDONLY), b'..@CANARY@', how, 24)
 print(os.read(found, 100))
 """, _NOT_THERE),
     ("find the host's root by its inode", "if os.stat('/').st_ino == 2 and os.path.exists('/lost+found'): worked()",
      "the root is a tmpfs made for the template"),
-    ("list homes and spools", """
+    ("list home and spool folders", """
 for path in ('/home', '/root', '/var/spool', '/var/log', '/srv', '/mnt', '/media', '/opt', '/boot'):
     try: found = os.listdir(path)
     except OSError: continue
@@ -41,9 +41,9 @@ for path in ('/home', '/root', '/var/spool', '/var/log', '/srv', '/mnt', '/media
     for name in found:
         if '@MARK@' in name: worked(name)
 """, _NOT_THERE),
-    ("find the stage on the host", "os.listdir('@ROOT@')\nworked()", _NOT_THERE),
+    ("find the self-check's folder on the host", "os.listdir('@ROOT@')\nworked()", _NOT_THERE),
     ("read the host's passwords", "open('/etc/shadow').read()\nworked()", "the box has its own /etc"),
-    ("find a key, a token or a history", """
+    ("find a key, a token or a shell history", """
 for name in ('.ssh', '.aws', '.config', '.docker/config.json', '.kube/config', '.netrc', '.bash_history', '.gnupg'):
     for home in ('/root', '/home/*', os.path.expanduser('~')):
         for path in glob.glob(os.path.join(home, name)): worked(path)
@@ -62,9 +62,9 @@ for folder in sys.path:
     if os.path.isdir(folder) and not folder.startswith(('/work', '/tmp')):
         refused(lambda: os.close(os.open(folder + '/planted-@MARK@.pth', os.O_CREAT | os.O_WRONLY)))
 """, _READ_ONLY),
-    ("write to Python's own file through /proc/self/exe",
+    ("write to Python's executable through /proc/self/exe",
      "os.open('/proc/self/exe', os.O_WRONLY)\nworked()", _READ_ONLY),
-    ("write to a library through the map of its memory", """
+    ("write to a library through its memory mapping", """
 for path in glob.glob('/proc/self/map_files/*')[:50]:
     refused(lambda: os.open(path, os.O_RDWR))
 m = next(line.split()[-1] for line in open('/proc/self/maps') if '.so' in line)
@@ -78,11 +78,11 @@ refused(lambda: os.open(f'/proc/self/fd/{f}', os.O_RDWR))
 f = os.open('/etc/passwd', os.O_PATH)
 refused(lambda: os.open(f'/proc/self/fd/{f}', os.O_WRONLY))
 """, _READ_ONLY),
-    ("map a shared file of the system for writing", """
+    ("map a system file as shared and writable", """
 f = os.open('/etc/passwd', os.O_RDONLY)
 mmap.mmap(f, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
 worked()
-""", "a shared writable map needs a descriptor open for writing"),
+""", "a shared writable mapping needs a descriptor that is open for writing"),
     ("link a system file to a writable folder", "os.link('/etc/passwd', 'p')\nworked()", _OTHER_MOUNT),
     ("link a system program to shared memory", "os.link(os.path.realpath(sys.executable), '/dev/shm/p')\nworked()",
      _OTHER_MOUNT),
@@ -93,25 +93,25 @@ worked()
 """, _OTHER_MOUNT),
     ("make an unnamed file in a read-only place", "os.open('/usr', os.O_TMPFILE | os.O_RDWR, 0o600)\nworked()",
      _READ_ONLY),
-    ("rename a folder of the system", "os.rename('/usr/lib', '/usr/lib-@MARK@')\nworked()", _READ_ONLY),
-    ("exchange two names of the system", "call(316, -100, b'/usr', -100, b'/tmp', 2)\nworked()", _OTHER_MOUNT),
-    ("empty a file of the system", "os.truncate('/etc/passwd', 0)\nworked()", _READ_ONLY),
-    ("change the times of a file of the system", "os.utime('/etc/passwd', (1, 1))\nif os.stat('/etc/passwd').st_mtime == 1: worked()", _READ_ONLY),
-    ("change the mode of a folder of the system", "os.chmod('/usr', 0o777)\nif os.stat('/usr').st_mode & 0o777 == 0o777: worked()", _READ_ONLY),
-    ("change an owner", "open('x', 'w').close()\nos.chown('x', 0, 0)\nworked()", "it needs CAP_CHOWN"),
+    ("rename a system folder", "os.rename('/usr/lib', '/usr/lib-@MARK@')\nworked()", _READ_ONLY),
+    ("exchange a system folder with another folder", "call(316, -100, b'/usr', -100, b'/tmp', 2)\nworked()", _OTHER_MOUNT),
+    ("empty a system file", "os.truncate('/etc/passwd', 0)\nworked()", _READ_ONLY),
+    ("change the times of a system file", "os.utime('/etc/passwd', (1, 1))\nif os.stat('/etc/passwd').st_mtime == 1: worked()", _READ_ONLY),
+    ("change the mode of a system folder", "os.chmod('/usr', 0o777)\nif os.stat('/usr').st_mode & 0o777 == 0o777: worked()", _READ_ONLY),
+    ("change an owner", "open('x', 'w').close()\nos.chown('x', 0, 0)\nworked()", "changing an owner needs CAP_CHOWN"),
     ("make a file immutable", """
 open('x', 'w').close(); f = os.open('x', os.O_RDONLY)
 fcntl.ioctl(f, 0x40086602, struct.pack('l', 0x10))
 worked()
-""", "it needs CAP_LINUX_IMMUTABLE"),
+""", "making a file immutable needs CAP_LINUX_IMMUTABLE"),
     ("find a writable place where setuid and setgid bits take effect", """
 for path in ('/tmp', '/work', '/dev/shm', '/proc'):
     if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)
-""", "every place that the box may write to is nosuid"),
+""", "every place that the box may write to is mounted nosuid"),
     ("find a writable place where device nodes work", """
 for path in ('/tmp', '/work', '/dev/shm'):
     if not os.statvfs(path).f_flag & 4: worked(path)
-""", "every place that the box may write to is nodev"),
+""", "every place that the box may write to is mounted nodev"),
     ("copy a file to a read-only place with splice", """
 f = os.open('/proc/self/exe', os.O_RDONLY); a, b = os.pipe()
 os.splice(f, b, 4096)
@@ -184,15 +184,15 @@ ATTEMPTS = (
         "run a program in a place where setuid and setgid bits take effect",
         Language.PYTHON,
         "for path in ('/', '/usr'):\n    if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)",
-        "every mount of the box is nosuid",
+        "every file system of the box is mounted nosuid",
         only=NAMESPACE,  # an image's root is not nosuid; no_new_privs makes the bits ineffective there
     ),
     Attempt(
         AttemptFamily.FILES,
-        "write into pages of a file it may only read",
+        "write to the cached pages of a read-only file",
         Language.PYTHON,
         _DIRTY_PIPE,
-        "kernels since 5.16.11 clear the flag of a spliced page; older ones must not be used",
+        "kernels since 5.16.11 clear the flag of a spliced page; older kernels must not be used",
     ),
     Attempt(
         AttemptFamily.FILES,

@@ -1,4 +1,4 @@
-"""Attempts to forge what the engine receives: the answer, the reason why the job ended, its usage, and its files."""
+"""Attempts to forge what the engine receives: a job's answer, end reason, resource usage and files."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Attem
 
 _KNOWN = "only known fields of known types are taken from a worker's answer"
 _KERNEL = "usage is read from the kernel, never from the job"
-_APART = "a value is sent on a separate descriptor; the streams contain only bytes"
+_APART = "a value is sent on a separate descriptor, and nothing in the streams is taken for an answer"
 
 # `send` writes a frame to the descriptor for the answer, and exits.
 _SEND = """
@@ -26,7 +26,7 @@ F = 'answer' + '-forged'
 _ANSWERS = (
     ("report that the box itself failed", "send({'end': 'ok', 'kind': 'failed', 'started': False, 'why': F})", _KNOWN),
     ("report that the box itself failed, in another field", "send({'end': 'ok', 'failed': F})", _KNOWN),
-    ("report an unknown end", "send({'end': F})", _KNOWN),
+    ("report an unknown end reason", "send({'end': F})", _KNOWN),
     ("answer with a list", "send([F])", _KNOWN),
     ("answer with an empty string", "send('')", _KNOWN),
     ("answer with text that is not JSON", "send('not json ' + F)", _KNOWN),
@@ -39,24 +39,24 @@ _ANSWERS = (
      _KNOWN),
     ("report an impossible exit code", "send({'end': 'ok', 'exit_code': 10**30, 'signal': {}})", _KNOWN),
     ("report a negative exit code", "send({'end': 'ok', 'exit_code': -9})", _KNOWN),
-    ("report a signal", "send({'end': 'ok', 'exit_code': 0, 'signal': 900})", _KNOWN),
-    ("report its own usage", "send({'end': 'ok', 'usage': {'cpu_s': -1, 'peak_memory_bytes': -1, 'limits_hit': [F]}})",
+    ("report an impossible signal", "send({'end': 'ok', 'exit_code': 0, 'signal': 900})", _KNOWN),
+    ("report false resource usage", "send({'end': 'ok', 'usage': {'cpu_s': -1, 'peak_memory_bytes': -1, 'limits_hit': [F]}})",
      _KERNEL),
     ("return files that nobody requested", "send({'end': 'ok', 'files': [[F, 5]]}, b'hello')", _KNOWN),
     ("return a number instead of files", "send({'end': 'ok', 'files': 7})", _KNOWN),
-    ("report a timeout before the time is over", "send({'end': 'timeout'})", _KNOWN),
-    ("report that it was killed", "send({'end': 'killed'})", _KNOWN),
+    ("report a timeout before the time limit", "send({'end': 'timeout'})", _KNOWN),
+    ("report that the job was killed", "send({'end': 'killed'})", _KNOWN),
     ("report a violation of the policy", "send({'end': 'policy'})", _KNOWN),
     ("return a value nested a hundred thousand levels deep", "send('{\"end\": \"ok\", \"value\": ' + '[' * 10**5 + ']' * 10**5 + '}')",
      _KNOWN),
     ("return a value nested deeply enough to make JSON readers fail", "send('{\"end\": \"ok\", \"value\": ' + '[' * 900 + ']' * 900 + '}')",
      _KNOWN),
     ("return a number of a million digits", "send('{\"end\": \"ok\", \"value\": ' + '9' * 10**6 + '}')", _KNOWN),
-    ("announce more than it sends", "send(None, raw=struct.pack('!IQ', 1 << 31, 1 << 62) + b'{}')", _KNOWN),
-    ("send half a head", "send(None, raw=b'\\0\\0')", _KNOWN),
-    ("send a second answer behind the first", "send(None, raw=frame({'end': 'ok', 'value': 1}) + "
+    ("announce more bytes than are sent", "send(None, raw=struct.pack('!IQ', 1 << 31, 1 << 62) + b'{}')", _KNOWN),
+    ("send half a frame header", "send(None, raw=b'\\0\\0')", _KNOWN),
+    ("send a second answer after the first", "send(None, raw=frame({'end': 'ok', 'value': 1}) + "
      "frame({'end': 'ok', 'value': F}))", "one answer is read, and the rest is dropped"),
-    ("send more than is read", "send(None, raw=struct.pack('!IQ', 1 << 30, 0) + b'x' * (20 << 20))",
+    ("send more than the size limit", "send(None, raw=struct.pack('!IQ', 1 << 30, 0) + b'x' * (20 << 20))",
      "the size of an answer is limited"),
 )  # fmt: skip
 
@@ -78,7 +78,7 @@ if os.fork() == 0:
 os.wait()
 'real'
 """
-# The child of a raw fork has every descriptor of its parent, and no Python handler closes any.
+# The child of a raw fork has every descriptor of its parent, because no Python handler closes them.
 _INHERITED = """
 if libc.fork() == 0:
     libc.write(3, frame({'end': 'ok', 'value': F}), len(frame({'end': 'ok', 'value': F})))
@@ -130,7 +130,7 @@ ATTEMPTS = (
     Attempt(AttemptFamily.FORGING, "print what looks like an answer", Language.PYTHON, _SEND + _PRINTED, _APART),
     Attempt(
         AttemptFamily.FORGING,
-        "write an answer to every descriptor of others",
+        "write an answer to every descriptor of other processes",
         Language.PYTHON,
         _SEND + _FROM_A_CHILD,
         "the channel is a socket, which cannot be opened through /proc",
@@ -163,15 +163,15 @@ ATTEMPTS = (
         "write another answer from a daemon after the job has answered",
         Language.PYTHON,
         _SEND + _LATE,
-        "one answer is read, and everything is killed",
+        "one answer is read, and then all processes of the box are killed",
         only=FILTERED,
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "fail with an exception that cannot be shown",
+        "fail with an exception that cannot be converted to text",
         Language.PYTHON,
         _SEND + _HANDLER,
-        "an exception that cannot be shown is reported as such",
+        "the report says that the exception cannot be converted to text",
         raises=("Loud", "KeyboardInterrupt"),
     ),
     Attempt(
@@ -185,7 +185,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "close every descriptor and stay",
+        "close every descriptor and keep running",
         Language.PYTHON,
         "os.closerange(0, 256)\ntime.sleep(20)",
         "process 1 enforces the time limit",

@@ -6,11 +6,11 @@ Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 from sandbox.contract import End, Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_NO_CAPABILITY = "the box has no capability, and seccomp refuses the call before the kernel looks"
-_NO_NAMESPACES = "seccomp refuses every flag that creates a namespace: in a new one the job would have all capabilities"
-_NO_HANDLES = "a handle bypasses paths; seccomp refuses the call"
+_NO_CAPABILITY = "the box has no capability, and seccomp refuses the call before the kernel checks it"
+_NO_NAMESPACES = "seccomp refuses every flag that creates a namespace: the job would have all capabilities in it"
+_NO_HANDLES = "seccomp refuses the call, because a file handle bypasses path checks"
 _NO_SURFACE = "seccomp refuses the call: no job needs it, and it has a history of privilege escalations"
-_UNSEEN_MEMORY = "seccomp refuses the call: its memory would not be counted in any process of the box"
+_UNSEEN_MEMORY = "seccomp refuses the call: no process of the box would be charged for the memory"
 _NO_OTHERS = "seccomp refuses the call, which accesses the memory or descriptors of other processes"
 
 # (what is attempted, number, arguments as Python, why it fails)
@@ -21,14 +21,14 @@ _EVERYWHERE = (
     ("make a pid namespace", 272, "0x20000000", _NO_NAMESPACES),
     ("make a time namespace", 272, "0x00000080", _NO_NAMESPACES),
     ("make a user namespace with clone", 56, "0x10000011, 0, 0, 0, 0", _NO_NAMESPACES),
-    ("make a user namespace with flags in the high half too", 272, "0x7f00000010000000", _NO_NAMESPACES),
+    ("make a user namespace with other flags in the high 32 bits", 272, "0x7f00000010000000", _NO_NAMESPACES),
     ("make a user namespace with clone3", 435, "struct.pack('11Q', 0x10000000, *[0]*3, 17, *[0]*6), 88",
-     "a filter cannot read its flags, which are behind a pointer, so the call does not exist in the box"),
-    ("join its own network namespace", 308, "os.open('/proc/self/ns/net', os.O_RDONLY), 0", _NO_CAPABILITY),
-    ("change the root", 161, "b'/tmp'", _NO_CAPABILITY),
-    ("exchange the root", 155, "b'/tmp', b'/tmp'", _NO_CAPABILITY),
+     "a filter cannot read the flags of clone3, which are behind a pointer, so the call does not exist in the box"),
+    ("join the box's own network namespace", 308, "os.open('/proc/self/ns/net', os.O_RDONLY), 0", _NO_CAPABILITY),
+    ("change the root with chroot", 161, "b'/tmp'", _NO_CAPABILITY),
+    ("exchange the root with pivot_root", 155, "b'/tmp', b'/tmp'", _NO_CAPABILITY),
     ("mount a tmpfs", 165, "b'x', b'/tmp', b'tmpfs', 0, None", _NO_CAPABILITY),
-    ("mount proc again, with nothing covered", 165, "b'proc', b'/tmp', b'proc', 0, None", _NO_CAPABILITY),
+    ("mount proc a second time", 165, "b'proc', b'/tmp', b'proc', 0, None", _NO_CAPABILITY),
     ("mount the control groups", 165, "b'none', b'/tmp', b'cgroup2', 0, None", _NO_CAPABILITY),
     ("bind-mount the root to a writable place", 165, "b'/', b'/tmp', None, 4096, None", _NO_CAPABILITY),
     ("remount the root read-write", 165, "None, b'/', None, 32 | 4096, None", _NO_CAPABILITY),
@@ -40,8 +40,8 @@ _EVERYWHERE = (
      _NO_CAPABILITY),
     ("load a BPF program", 321, "5, struct.pack('2I5Q', 1, 1, 0, 0, 0, 0, 0), 48", _NO_SURFACE),
     ("make a BPF map", 321, "0, struct.pack('4I', 2, 4, 4, 1), 16", _NO_SURFACE),
-    ("count events of the kernel", 298, "struct.pack('2IQ', 1, 112, 0) + bytes(96), 0, -1, -1, 0", _NO_SURFACE),
-    ("stop the kernel in a page fault", 323, "0", _NO_SURFACE),
+    ("count kernel events", 298, "struct.pack('2IQ', 1, 112, 0) + bytes(96), 0, -1, -1, 0", _NO_SURFACE),
+    ("stop the kernel at a page fault", 323, "0", _NO_SURFACE),
     ("bypass the filter with io_uring", 425, "8, ctypes.create_string_buffer(256)",
      "the call does not exist in the box, because io_uring bypasses seccomp"),
     ("put a key into a keyring", 248, "b'user', b'knackbox-@MARK@', b'x', 1, -4", _NO_SURFACE),
@@ -54,8 +54,8 @@ _EVERYWHERE = (
     ("unload a kernel module", 176, "b'knackbox_absent', 2048", _NO_CAPABILITY),
     ("load another kernel", 246, "0, 0, 0, 0", _NO_CAPABILITY),
     ("restart the machine", 169, "1, 2, 3, 0", _NO_CAPABILITY),  # with magic numbers that no kernel accepts
-    ("swap to a file of its own", 167, "b'/tmp/absent', 0", _NO_CAPABILITY),
-    ("account for processes in a file", 163, "b'/tmp/absent'", _NO_CAPABILITY),
+    ("swap to a file of the box", 167, "b'/tmp/absent', 0", _NO_CAPABILITY),
+    ("write process accounting to a file", 163, "b'/tmp/absent'", _NO_CAPABILITY),
     ("set a quota", 179, "0x800008, b'/dev/absent', 0, 0", _NO_CAPABILITY),
     ("change the host name", 170, "b'@MARK@', 12", _NO_CAPABILITY),
     ("change the domain name", 171, "b'@MARK@', 12", _NO_CAPABILITY),
@@ -74,12 +74,12 @@ _OWN_FILTER = (
     ("read the memory of process 1", 310, "1, 0, 0, 0, 0, 0", _NO_OTHERS),
     ("write the memory of process 1", 311, "1, 0, 0, 0, 0, 0", _NO_OTHERS),
     ("take a descriptor from process 1", 438, "os.pidfd_open(1), 0, 0", _NO_OTHERS),
-    ("compare itself with process 1", 312, "1, os.getpid(), 0, 0, 0", _NO_OTHERS),
+    ("compare the job with process 1", 312, "1, os.getpid(), 0, 0, 0", _NO_OTHERS),
     ("discard the memory of process 1 with process_madvise", 440, "os.pidfd_open(1), 0, 0, 4, 0", _NO_OTHERS),
     ("get the handle of a file", 303, "-100, b'/', ctypes.create_string_buffer(64), 0, 0", _NO_HANDLES),
     ("list the mounts of the namespace", 458, "struct.pack('I4xQQ', 24, -1 & (1 << 64) - 1, 0), 0, 0, 0", _NO_SURFACE),
     ("write a local descriptor table", 154, "1, bytes(16), 16", _NO_SURFACE),
-    ("map pages of a pipe's reader", 278, "0, 0, 0, 0", _NO_SURFACE),
+    ("move memory pages into a pipe", 278, "0, 0, 0, 0", _NO_SURFACE),
     ("rearrange the pages of a mapping", 216, "0, 0, 0, 0, 0", _NO_SURFACE),
     ("bind memory to a node of the machine", 237, "0, 0, 0, 0, 0, 0", _NO_SURFACE),
     ("make an anonymous file", 319, "b'x', 0", _UNSEEN_MEMORY),
@@ -88,12 +88,12 @@ _OWN_FILTER = (
     ("make a System V semaphore", 64, "0, 1, 0o1600", _UNSEEN_MEMORY),
     ("make a System V queue", 68, "0, 0o1600", _UNSEEN_MEMORY),
     ("make a POSIX queue", 240, "b'knackbox-@MARK@', 0o102, 0o600, 0", _UNSEEN_MEMORY),
-    ("queue asynchronous input", 206, "1, ctypes.create_string_buffer(8)", _UNSEEN_MEMORY),
+    ("set up asynchronous I/O", 206, "1, ctypes.create_string_buffer(8)", _UNSEEN_MEMORY),
     ("make the machine sync all its disks", 162, "", "seccomp refuses the call: one box could slow down the whole machine"),
     ("read the adjustments of the clock", 159, "ctypes.create_string_buffer(256)", _NO_SURFACE),
-    ("turn off its own address randomisation", 135, "0x0040000", _NO_SURFACE),
+    ("turn off address randomisation for the job", 135, "0x0040000", _NO_SURFACE),
     ("set attributes of a security module", 460, "100, 0, 0, 0", _NO_SURFACE),
-    ("make a call of the x32 interface", 0x40000000 + 39, "", "seccomp refuses every number of that interface"),
+    ("make a call of the x32 interface", 0x40000000 + 39, "", "seccomp refuses every call number of the x32 interface"),
     ("make a call that is newer than the reviewed table", 463, "-100, b'/', 0, b'user.x', 0, 0",
      "seccomp refuses every number above the last one that was reviewed"),
 )  # fmt: skip
@@ -150,7 +150,7 @@ ATTEMPTS = (
     *_call(_OWN_FILTER, FILTERED),
     Attempt(
         AttemptFamily.KERNEL,
-        "make a 32-bit call, past the numbers the filter knows",
+        "bypass the filter's call numbers with a 32-bit call",
         Language.PYTHON,
         _INT_80,
         "a call of another architecture kills the process, because its number has another meaning",
@@ -160,7 +160,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.KERNEL,
-        "install a filter of its own that allows everything",
+        "install another filter, which allows everything",
         Language.PYTHON,
         _FILTER_OF_ITS_OWN,
         "the kernel uses the strictest result of all filters",

@@ -1,4 +1,4 @@
-"""Attempts to hold more memory than allowed, also where no process is charged for it, or to use up a user's limits."""
+"""Attempts to hold more memory than allowed, even where no process is charged for it, or to use up a user's limits."""
 
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, MB, Attempt, AttemptFamily
@@ -14,8 +14,8 @@ _MEMORY_ENDS = (End.MEMORY,)
 # The attempt may be refused or ended by the limit, as long as it never holds more memory than allowed.
 _REFUSED_OR = (End.MEMORY, End.ERROR, End.OK, End.PROCESSES, End.FILES, End.DISK, End.FILE_SIZE, End.TIMEOUT)
 
-# `stash` counts what is held, and reports success when it exceeds memory, disk and the backend's overhead for longer
-# than the pause between two checks.
+# `stash` counts the bytes that are held. It reports success if they exceed the memory limit, the disk limit and the
+# backend's overhead together for longer than the pause between two checks.
 HELD_BYTES = 192 * MB
 _STASH = f"""
 LIMIT = {HELD_BYTES}
@@ -30,10 +30,10 @@ def stash(size):
 """
 
 _MEMORY = (
-    ("hold objects without end", "x = []\nwhile True: x.append(bytearray(8 << 20))", _MEMORY_ENDS),
+    ("hold more and more objects", "x = []\nwhile True: x.append(bytearray(8 << 20))", _MEMORY_ENDS),
     ("hold many small objects", "x = []\nwhile True: x.append([len(x)] * 100)", _MEMORY_ENDS),
     ("make one huge object", "x = bytearray(1 << 40)", _MEMORY_ENDS),
-    ("repeat text without end", "x = 'x'\nwhile True: x += x", _MEMORY_ENDS),
+    ("double a string repeatedly", "x = 'x'\nwhile True: x += x", _MEMORY_ENDS),
     ("map private memory and touch it", """
 x = []
 while True:
@@ -128,7 +128,7 @@ for _ in range(26):
         os.write(b, str(total).encode()); time.sleep(20)
     stash(int(os.read(a, 20)))
 """, _BOUNDED),
-    ("hold memory in connections to itself", """
+    ("hold memory in loopback connections", """
 server = socket.create_server(('127.0.0.1', 0)); keep = []
 while True:
     a = socket.create_connection(server.getsockname()); b, _ = server.accept(); keep += [a, b]
@@ -191,14 +191,14 @@ for _ in range(4):
         time.sleep(20)
 time.sleep(0.3)
 hold()
-""", "the box may have only a few, since they also count for the user who started the engine"),
+""", "a box may create only a few, since they also count towards the limit of the user who started the engine"),
     ("use up the inotify watches of the host", """
 paths = [os.path.join(folder, name).encode() for folder, _, names in os.walk('/usr') for name in names]
 for _ in range(1 + 500_000 // len(paths)):
     f = libc.inotify_init1(0)
     if f < 0 or any(libc.inotify_add_watch(f, path, 2) < 0 and ctypes.get_errno() == errno.ENOSPC for path in paths): break
 hold()
-""", "the box may have only a few, since they also count for the user who started the engine"),
+""", "a box may create only a few, since they also count towards the limit of the user who started the engine"),
 )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.EXHAUSTION,
-        "hold objects in Node without end",
+        "hold more and more objects in Node",
         NODE,
         "const a = []; while (true) a.push(new Array(1e6).fill(1))",
         _TREE,
@@ -218,7 +218,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.EXHAUSTION,
-        "hold buffers in Node without end",
+        "hold more and more buffers in Node",
         NODE,
         "const a = []; setInterval(() => a.push(Buffer.alloc(8e6, 1)), 1)",
         _TREE,
@@ -227,7 +227,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.EXHAUSTION,
-        "hold text in Bash without end",
+        "double a string in Bash repeatedly",
         BASH,
         "x=x; while :; do x=$x$x; done",
         _TREE,

@@ -5,8 +5,8 @@ from dataclasses import replace
 from sandbox.contract import End, Language
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
-# The other box keeps a secret in every place where a job may have one, listens on TCP and Unix sockets, and regularly
-# prints "tick". It prints "touched" when anybody connects or a signal arrives.
+# The code of the other box. It keeps a secret in every place where a job may have one, listens on TCP and Unix sockets,
+# and regularly prints "tick". It prints "touched" if anybody connects or a signal arrives.
 NEIGHBOUR = """
 import os, selectors, signal, socket, sys, time
 secret = os.environ['SECRET']
@@ -28,9 +28,9 @@ while True:
         print('touched', flush=True)
 """
 
-_OWN_PIDS = "every box has a pid namespace"
+_OWN_PIDS = "every box has a pid namespace of its own"
 _OWN_FILES = "every box has a tmpfs of its own"
-_OWN_NET = "every box has a network namespace"
+_OWN_NET = "every box has a network namespace of its own"
 _BRIEF = replace(LIMITS, cpu_s=1)
 _OWN_SHARE = "a box can only use up its own share"
 
@@ -76,7 +76,7 @@ for port in (47111, 80, 22):
         try: print(socket.create_connection((address, port), 0.2).recv(100))
         except OSError: pass
 """, _OWN_NET),
-    ("signal every process number", """
+    ("send a signal to every pid", """
 for pid in range(2, 40000):
     if pid != os.getpid():
         try: os.kill(pid, 10)
@@ -88,19 +88,19 @@ for group in range(2, 5000):
         try: os.killpg(group, 9)
         except OSError: pass
 """, _OWN_PIDS),
-    ("slow down every process of its user", """
+    ("lower the priority of every process of the user", """
 for who in (os.PRIO_USER, os.PRIO_PGRP):
     try: os.setpriority(who, 0, 19)
     except OSError: pass
 if os.path.exists('/proc/47111'): worked()
-""", "it reaches only processes of its own pid namespace"),
+""", "the call reaches only processes of the box's own pid namespace"),
     ("share a queue or memory with a neighbour", """
 for number in (29, 64, 68):
     try: call(number, 4711, 1, 0o1666)
     except OSError: pass
 for line in open('/proc/sysvipc/shm').read().splitlines()[1:]:
     if line.split()[0] != '4711': worked(line)
-""", "every box has an ipc namespace"),
+""", "every box has an ipc namespace of its own"),
     ("take a neighbour's lock", """
 f = os.open(sys.executable, os.O_RDONLY)
 fcntl.flock(f, fcntl.LOCK_SH)

@@ -3,24 +3,24 @@
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_ENDS = "a box can only write to its own tmpfs, which is removed with it"
+_ENDS = "a box can only write to its own tmpfs, which is removed with the box"
 _FRESH = "every box is a new fork of a template that never runs a job"
-_GONE = "everything in a box is killed with it"
-_OWN = "its namespace ends with the box"
+_GONE = "all processes of a box are killed when the box ends"
+_OWN = "the box's network namespace ends with the box"
 
 # (what is attempted, code of the first job, code of the second job, why it fails)
 _ROWS = (
     ("leave a file in /tmp", "open('/tmp/left-x', 'w').close()", "if os.path.exists('/tmp/left-x'): worked()", _ENDS),
-    ("leave a file in its folder", "open('left-x', 'w').close()", "if os.path.exists('left-x'): worked()", _ENDS),
+    ("leave a file in the job's folder", "open('left-x', 'w').close()", "if os.path.exists('left-x'): worked()", _ENDS),
     ("leave a file in shared memory", "open('/dev/shm/left-x', 'w').close()",
      "if os.path.exists('/dev/shm/left-x'): worked()", _ENDS),
-    ("leave a file in its home", "open(os.path.expanduser('~/.profile'), 'w').close()",
+    ("leave a file in the home folder", "open(os.path.expanduser('~/.profile'), 'w').close()",
      "if os.path.exists(os.path.expanduser('~/.profile')): worked()", _ENDS),
     ("leave a changed module", "import json; json.loads = lambda text: 'left-x'; os.left = 'left-x'",
      "import json\nif json.loads('1') != 1 or hasattr(os, 'left'): worked()", _FRESH),
     ("leave a changed builtin", "import builtins; builtins.len = lambda x: 'left-x'", "if len([1]) != 1: worked()",
      _FRESH),
-    ("leave a changed object in memory by its address", """
+    ("leave an object that was changed through its memory address", """
 address = id(257 - 1)
 ctypes.memset(id((1, 2, 3)) + 24, 7, 1)
 import string
@@ -29,7 +29,7 @@ ctypes.memmove(id(string.digits) + 48, b'x', 1)
     ("leave an entry in the import path", "sys.path.insert(0, '/tmp/left-x')", "if '/tmp/left-x' in sys.path: worked()",
      _FRESH),
     ("leave a variable in the environment", "os.environ['LEFT'] = 'x'", "if 'LEFT' in os.environ: worked()", _FRESH),
-    ("leave a process that waits", """
+    ("leave a process that listens on a port", """
 if os.fork() == 0:
     os.setsid()
     if os.fork(): os._exit(0)
@@ -39,7 +39,7 @@ if len([p for p in os.listdir('/proc') if p.isdigit()]) > 4: worked('processes')
 socket.create_connection(('127.0.0.1', 47112), 1)
 worked()
 """, _GONE),
-    ("leave a process that holds the result's descriptor", """
+    ("leave a process that keeps the result channel open", """
 if os.fork() == 0:
     os.setsid(); time.sleep(30)
 """, "'fresh'", _GONE),
@@ -47,7 +47,7 @@ if os.fork() == 0:
      "if resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 10: worked()", _FRESH),
     ("leave a signal handler", "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
      "if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN: worked()", _FRESH),
-    ("leave a file mode creation mask", "os.umask(0o777)", "if os.umask(0o077) == 0o777: worked()", _FRESH),
+    ("leave a changed umask", "os.umask(0o777)", "if os.umask(0o077) == 0o777: worked()", _FRESH),
     ("leave a listener on an abstract socket", "s = socket.socket(socket.AF_UNIX); s.bind('\\0left-x'); s.listen(); os.fork()",
      "socket.socket(socket.AF_UNIX).connect('\\0left-x')\nworked()", _OWN),
     ("leave a compiled file beside a module", """
@@ -55,16 +55,16 @@ import importlib.util, json
 path = importlib.util.cache_from_source(json.__file__)
 os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
 """, "'fresh'", "the packages are read-only"),
-    ("leave its random state", "import random; random.seed(1); print(random.random() * 0)",
+    ("leave a seeded random generator", "import random; random.seed(1); print(random.random() * 0)",
      "import random\nif random.random() == 0.13436424411240122: worked()", _FRESH),
-    ("know the next box's random numbers", """
+    ("predict the next box's random numbers", """
 import random; state = random.getstate(); random.random()
 open('/tmp/state', 'w').write(str(state))
 """, "import random\nif random.getstate()[1][:4] == (2147483648, 1, 1, 1): worked()", _FRESH),
 )  # fmt: skip
 
 _FILTER = (
-    ("leave shared memory of System V", "call(29, 4711, 4096, 0o1666)\nworked()", "call(29, 4711, 4096, 0o666)\nworked()",
+    ("leave System V shared memory", "call(29, 4711, 4096, 0o1666)\nworked()", "call(29, 4711, 4096, 0o666)\nworked()",
      "seccomp refuses the call, and the ipc namespace ends with the box"),
     ("leave a POSIX queue", "call(240, b'left-x', 0o102, 0o666, 0)\nworked()", "call(240, b'left-x', 0, 0, 0)\nworked()",
      "seccomp refuses the call, and the ipc namespace ends with the box"),

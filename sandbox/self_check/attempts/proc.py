@@ -3,14 +3,14 @@
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_OWN_PIDS = "proc shows the box's own pid namespace"
-_NOT_DUMPABLE = "process 1 cannot be inspected, and has the same minimal root"
-_READ_ONLY = "proc is mounted read-only in the box"
-_NO_SYS = "the box has no /sys, or everything in it but the control groups is masked"
+_OWN_PIDS = "/proc shows only the box's own pid namespace"
+_NOT_DUMPABLE = "process 1 cannot be inspected, and has the same minimal root folder"
+_READ_ONLY = "/proc is mounted read-only in the box"
+_NO_SYS = "the box has no /sys, or everything in /sys except the control groups is masked"
 
 _BYSTANDER = "see a process of the host"
 
-# Searches other processes only for the secret, and reports nothing else about them.
+# This code searches other processes only for the secret, and reports nothing else about them.
 _EVERY = """
 begins = '@BEGINS@'[::-1].encode()
 for path in glob.glob('/proc/[0-9]*/{name}'):
@@ -25,14 +25,14 @@ _LOOKS = (
     ("read the command line of every process", _EVERY.format(name="cmdline"), _OWN_PIDS),
     (_BYSTANDER, "if os.path.exists('/proc/@PID@/cmdline'):\n"
      "    if '-canary-' in open('/proc/@PID@/cmdline').read(): worked()", _OWN_PIDS),
-    ("count processes that are not its own",
+    ("see processes outside the box",
      "own = {p for p in os.listdir('/proc') if p.isdigit()}\nif len(own) > 8: worked(sorted(own))", _OWN_PIDS),
     ("reach the host through the root of any process",
      "for path in glob.glob('/proc/[0-9]*'):\n    try: print(open(path + '/root@CANARY@').read())\n"
      "    except OSError: pass", _NOT_DUMPABLE),
     ("reach the host through the working directory of process 1", "print(open('/proc/1/cwd/@CANARY@').read())",
      _NOT_DUMPABLE),
-    ("find the secret in its own memory", """
+    ("find the secret in the job's own memory", """
 begins = '@BEGINS@'[::-1].encode()
 with open('/proc/self/mem', 'rb') as memory:
     for line in open('/proc/self/maps'):
@@ -49,21 +49,21 @@ with open('/proc/self/mem', 'rb') as memory:
             at = data.find(begins, at + 1)
         del data
 """, "the template was started with an empty environment, and never sees the engine's data"),
-    ("read the kernel's memory", "open('/proc/kcore', 'rb').read(64)\nworked()", "it needs root and CAP_SYS_RAWIO"),
+    ("read the kernel's memory", "open('/proc/kcore', 'rb').read(64)\nworked()", "reading /proc/kcore needs root and CAP_SYS_RAWIO"),
     ("read the addresses of the kernel", """
 lines = [line.split() for line in open('/proc/kallsyms')][:200]
 if any(int(line[0], 16) for line in lines): worked()
 """, "without CAP_SYSLOG the kernel shows zeros"),
     ("read the kernel's log", "os.read(os.open('/proc/kmsg', os.O_RDONLY | os.O_NONBLOCK), 64)\nworked()",
-     "it needs CAP_SYSLOG"),
-    ("read how the kernel's memory is laid out", """
+     "reading /proc/kmsg needs CAP_SYSLOG"),
+    ("read the layout of the kernel's memory", """
 for name in ('slabinfo', 'vmallocinfo', 'pagetypeinfo', 'timer_list', 'sched_debug', 'iomem'):
     try: text = open('/proc/' + name).read()
     except OSError: continue
     if name == 'iomem' and not any(int(line.split('-')[0].strip(), 16) for line in text.splitlines()): continue
     if text: worked(name)
-""", "they belong to root"),
-    ("see physical frames", """
+""", "the files belong to root"),
+    ("see the numbers of physical page frames", """
 data = open('/proc/self/pagemap', 'rb')
 data.seek((id(data) >> 12) * 8)
 if struct.unpack('Q', data.read(8))[0] & ((1 << 55) - 1): worked()
@@ -76,16 +76,16 @@ for path in glob.glob('/sys/*/*'):
 for path in ('/sys/firmware/dmi/tables/DMI', '/sys/firmware/efi/efivars', '/sys/kernel/debug/x'):
     if os.path.exists(path): worked(path)
 """, _NO_SYS),
-    ("see the box's control groups on the host", """
+    ("see the path of the box's control group on the host", """
 for line in open('/proc/self/cgroup'):
     if line.strip().split(':', 2)[2] not in ('/', ''): worked(line)
-""", "the box has a cgroup namespace and sees only the root of it"),
+""", "the box has a cgroup namespace of its own and sees only its root"),
     ("see the host's sockets", """
 for name in ('tcp', 'udp', 'unix'):
     text = open('/proc/net/' + name).read()
     if '@ABSTRACT@' in text or ':%04X ' % @TCP_PORT@ in text: worked(name)
-""", "the box has a network namespace"),
-    ("see keys of the host", "if '@MARK@' in open('/proc/keys').read(): worked()", "the box holds no keys of the host, and may not join its keyrings"),
+""", "the box has a network namespace of its own"),
+    ("see keys of the host", "if '@MARK@' in open('/proc/keys').read(): worked()", "the box has no keys of the host, and cannot join the host's keyrings"),
 )  # fmt: skip
 
 _CHANGES = (
@@ -94,7 +94,7 @@ _CHANGES = (
     ("open the descriptors of process 1", "os.listdir('/proc/1/fd')\nworked()", _NOT_DUMPABLE),
     ("read a descriptor of process 1", "for n in range(32): refused(lambda: os.open(f'/proc/1/fd/{n}', os.O_RDONLY))",
      _NOT_DUMPABLE),
-    ("read where process 1 is in the kernel", "if open('/proc/1/stack').read(): worked()", _NOT_DUMPABLE),
+    ("read the kernel stack of process 1", "if open('/proc/1/stack').read(): worked()", _NOT_DUMPABLE),
     ("join the namespaces of process 1",
      "for name in os.listdir('/proc/self/ns'): refused(lambda: os.open('/proc/1/ns/' + name, os.O_RDONLY))",
      _NOT_DUMPABLE),
@@ -103,7 +103,7 @@ _CHANGES = (
 _PROGRAM = "/work/x"
 
 _WRITES = (
-    ("make the host run a program at the next crash", "/proc/sys/kernel/core_pattern", "|/tmp/x"),
+    ("make the host run a program when a process crashes", "/proc/sys/kernel/core_pattern", "|/tmp/x"),
     ("make the host run a program for a missing module", "/proc/sys/kernel/modprobe", _PROGRAM),
     ("make the host run a program for a device event", "/proc/sys/kernel/hotplug", _PROGRAM),
     ("use the magic SysRq key", "/proc/sysrq-trigger", "?"),  # if this write ever succeeds, "?" only prints help
@@ -116,7 +116,7 @@ _WRITES = (
     ("bind an interrupt to a processor", "/proc/irq/0/smp_affinity", "1"),
     ("change the scheduler's group of process 1", "/proc/1/autogroup", "19"),
     ("make the kernel run a program when a control group becomes empty", "/sys/fs/cgroup/release_agent", _PROGRAM),
-    ("leave its control group", "/sys/fs/cgroup/cgroup.procs", "0"),
+    ("leave the box's control group", "/sys/fs/cgroup/cgroup.procs", "0"),
 )
 
 _WRITE = "f = os.open('{path}', os.O_WRONLY)\nos.write(f, b'{text}')\nworked()"

@@ -3,9 +3,9 @@
 from sandbox.contract import Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
-_ROOT = "every program in the box has the box's root"
+_ROOT = "every program in the box sees only the box's root folder"
 _CONFINED = "the confinement is in place before the interpreter starts, and survives exec"
-_NO_ROUTE = "the box's network namespace has only loopback"
+_NO_ROUTE = "the box's network namespace has only the loopback interface"
 
 _BASH = (
     ("read a file of the host", "cat @CANARY@ 2>/dev/null", _ROOT),
@@ -14,8 +14,8 @@ _BASH = (
      "worked;; esac; done", _ROOT),
     ("list the host's processes", "[ $(ls -d /proc/[0-9]* | wc -l) -gt 12 ] && worked; kill -0 @PID@ 2>/dev/null && "
      "grep -q canary /proc/@PID@/cmdline && worked", _ROOT),
-    ("find the stage", "ls -d /tmp/knackbox-stage-* 2>/dev/null && worked; ls @ROOT@ 2>/dev/null && worked", _ROOT),
-    ("find it by searching everything", "find / -xdev -name 'knackbox-stage-*' 2>/dev/null | grep -q . && worked", _ROOT),
+    ("find the self-check's folder", "ls -d /tmp/knackbox-stage-* 2>/dev/null && worked; ls @ROOT@ 2>/dev/null && worked", _ROOT),
+    ("find the self-check's folder by searching the whole file system", "find / -xdev -name 'knackbox-stage-*' 2>/dev/null | grep -q . && worked", _ROOT),
     ("connect with Bash's own sockets", "(exec 7<>/dev/tcp/127.0.0.1/@TCP_PORT@) 2>/dev/null && worked", _NO_ROUTE),
     ("send with Bash's own sockets", "(echo x >/dev/udp/192.0.2.1/53) 2>/dev/null && worked", _NO_ROUTE),
     ("become root", "(su -c 'id -u' </dev/null; sudo -n id -u; id -u) 2>/dev/null | grep -qx 0 && worked", _CONFINED),
@@ -33,7 +33,7 @@ _BASH = (
      _CONFINED),
     ("run without a filter", "grep -q '^Seccomp:.2' /proc/self/status || worked; grep -q '^NoNewPrivs:.1' "
      "/proc/self/status || worked", _CONFINED),
-    ("raise its limits", "(ulimit -n 100000) 2>/dev/null && worked; (ulimit -u unlimited) 2>/dev/null && worked",
+    ("raise the job's limits", "(ulimit -n 100000) 2>/dev/null && worked; (ulimit -u unlimited) 2>/dev/null && worked",
      _CONFINED),
     ("weaken the kernel's settings", "(echo 0 > /proc/sys/kernel/randomize_va_space) 2>/dev/null && worked; "
      "sysctl -w kernel.core_pattern=x 2>/dev/null && worked", _ROOT),
@@ -43,7 +43,7 @@ _NODE = (
     ("read a file of the host", "try { console.log(fs.readFileSync('@CANARY@', 'utf8')) } catch (e) {}", _ROOT),
     ("read every environment", "console.log(process.env);\nfor (const p of fs.readdirSync('/proc')) "
      "try { if (fs.readFileSync(`/proc/${p}/environ`, 'utf8').includes('kbx-canary')) worked() } catch (e) {}", _ROOT),
-    ("find the stage", "refused(() => fs.readdirSync('@ROOT@'))", _ROOT),
+    ("find the self-check's folder", "refused(() => fs.readdirSync('@ROOT@'))", _ROOT),
     ("connect to the host", "const s = net.connect(@TCP_PORT@, '127.0.0.1', () => { worked(); s.end() });"
      "s.on('error', () => {})", _NO_ROUTE),
     ("fetch from the Internet", "fetch('http://192.0.2.1/', {signal: AbortSignal.timeout(2000)}).then(() => worked(), "

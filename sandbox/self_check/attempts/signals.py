@@ -1,4 +1,4 @@
-"""Attempts to stop, delay or kill processes of the host and the process that supervises the box."""
+"""Attempts to stop, delay or kill processes of the host, or process 1 of the box."""
 
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
@@ -6,46 +6,46 @@ from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Attem
 _OWN_PIDS = "a pid of the host has no meaning in the box's pid namespace"
 _INIT = "process 1 of a pid namespace ignores every signal from inside that it does not handle, even SIGKILL"
 _ONLY_SELF = "seccomp allows these calls only for the caller itself, because process 1 has the same user"
-# Process 1 enforces the time limit: if it could be stopped, the job would not end for that reason.
+# Process 1 enforces the time limit. If the job could stop process 1, the job would not end with a timeout.
 _CLOCK = Limits(wall_s=0.5, cpu_s=5, memory_bytes=LIMITS.memory_bytes)
 
 _ROWS = (
-    ("kill the bystander on the host", "os.kill(@PID@, 9)", _OWN_PIDS),
-    ("stop the bystander on the host", "os.kill(@PID@, 19)", _OWN_PIDS),
-    ("kill the bystander through a pidfd", "signal.pidfd_send_signal(os.pidfd_open(@PID@), 9)\nworked()", _OWN_PIDS),
-    ("give the bystander a low priority", "os.setpriority(os.PRIO_PROCESS, @PID@, 19)", _OWN_PIDS),
-    ("limit the bystander", "resource.prlimit(@PID@, resource.RLIMIT_NOFILE, (0, 0))", _OWN_PIDS),
-    ("kill the process group that it was started in", "os.killpg(1, 9)", _OWN_PIDS),
+    ("kill a host process", "os.kill(@PID@, 9)", _OWN_PIDS),
+    ("stop a host process", "os.kill(@PID@, 19)", _OWN_PIDS),
+    ("kill a host process through a pidfd", "signal.pidfd_send_signal(os.pidfd_open(@PID@), 9)\nworked()", _OWN_PIDS),
+    ("give a host process a low priority", "os.setpriority(os.PRIO_PROCESS, @PID@, 19)", _OWN_PIDS),
+    ("limit the open files of a host process", "resource.prlimit(@PID@, resource.RLIMIT_NOFILE, (0, 0))", _OWN_PIDS),
+    ("kill process group 1", "os.killpg(1, 9)", _OWN_PIDS),
 )
 
 _PROCESS_1 = (
-    ("limit the files of process 1", "resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\nworked()", _ONLY_SELF),
-    ("limit the time of process 1", "resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))\nworked()", _ONLY_SELF),
+    ("limit the open files of process 1", "resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\nworked()", _ONLY_SELF),
+    ("limit the CPU time of process 1", "resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))\nworked()", _ONLY_SELF),
     ("read the limits of process 1 to change them", "reach(302, 1, 7, 0, ctypes.create_string_buffer(16))", _ONLY_SELF),
     ("give process 1 a low priority", "os.setpriority(os.PRIO_PROCESS, 1, 19)\nworked()", _ONLY_SELF),
-    ("give every process of its user a low priority", """
+    ("give every process of the user a low priority", """
 refused(lambda: os.setpriority(os.PRIO_USER, 0, 7))
 if os.getpriority(os.PRIO_PROCESS, 1) == 7: worked()
 """, _ONLY_SELF),
     ("lower the disk priority of process 1",
      "reach(251, 1, 1, 3 << 13)", _ONLY_SELF),
-    ("lower the disk priority of every process of its user", """
+    ("lower the disk priority of every process of the user", """
 libc.syscall(251, 3, 0, (2 << 13) | 7)
 if libc.syscall(252, 1, 1) == (2 << 13) | 7: worked()
 """, _ONLY_SELF),
     ("restrict process 1 to one processor", "os.sched_setaffinity(1, [0])\nworked()", _ONLY_SELF),
     ("give process 1 the idle scheduling policy", "os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))\nworked()", _ONLY_SELF),
-    ("give process 1 a deadline", "reach(314, 1, struct.pack('IIQiIQQQ', 48, 3, 0, 0, 0, 0, 0, 0), 0)", _ONLY_SELF),
-    ("make itself not dumpable, to hide its memory", "reach(157, 4, 0, 0, 0, 0)",
-     "seccomp refuses PR_SET_DUMPABLE 0: process 1 must be able to read it"),
+    ("give process 1 the deadline scheduling policy", "reach(314, 1, struct.pack('IIQiIQQQ', 48, 3, 0, 0, 0, 0, 0, 0), 0)", _ONLY_SELF),
+    ("make the job not dumpable, to hide its memory", "reach(157, 4, 0, 0, 0, 0)",
+     "seccomp refuses PR_SET_DUMPABLE 0: process 1 must be able to read the job's memory use"),
 )  # fmt: skip
 
 _SURVIVES = (
     ("kill process 1", "for n in (9, 15, 2, 3, 6): os.kill(1, n)"),
     ("stop process 1", "os.kill(1, 19); os.kill(1, 20)"),
     ("crash process 1", "for n in (4, 7, 8, 11, 31): os.kill(1, n)"),
-    ("kill process 1 by a real-time signal with a message", "call(129, 1, 64, bytes(128))"),
-    ("kill process 1 through a descriptor", "signal.pidfd_send_signal(os.pidfd_open(1), 9)"),
+    ("kill process 1 by a real-time signal with data", "call(129, 1, 64, bytes(128))"),
+    ("kill process 1 through a pidfd", "signal.pidfd_send_signal(os.pidfd_open(1), 9)"),
     (
         "make the kernel kill process 1 when input arrives",
         """
@@ -92,7 +92,7 @@ ATTEMPTS = (
         "kill every process",
         Language.PYTHON,
         "os.kill(-1, 9)",
-        "it reaches only processes in the box",
+        "the signal reaches only processes in the box",
         ends=(End.OK, End.ERROR, End.KILLED),
         beside=True,
         only=FILTERED,
@@ -103,7 +103,7 @@ ATTEMPTS = (
         Language.PYTHON,
         "for n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, ValueError): pass\n"
         "time.sleep(20)",
-        "the box is ended with SIGKILL, which cannot be ignored",
+        "the job is killed with SIGKILL, which cannot be ignored",
         ends=(End.TIMEOUT,),
         limits=_CLOCK,
     ),
@@ -112,16 +112,16 @@ ATTEMPTS = (
         "keep a stopped process alive",
         Language.PYTHON,
         "os.kill(os.getpid(), 19)\nworked()",
-        "a stopped process is killed like any other when its time is over",
+        "a stopped process is killed like any other at the time limit",
         ends=(End.TIMEOUT,),
         limits=_CLOCK,
     ),
     Attempt(
         AttemptFamily.SIGNALS,
-        "keep a daemon alive that forks without end",
+        "keep a daemon alive that forks endlessly",
         Language.PYTHON,
         "if os.fork() == 0:\n    os.setsid()\n    while True:\n        if os.fork(): os._exit(0)\ntime.sleep(20)",
-        "process 1 kills all processes at once, and the pid namespace ends with it",
+        "process 1 kills all processes at once, and the pid namespace ends with process 1",
         ends=(End.TIMEOUT, End.CPU, End.PROCESSES),
         limits=_CLOCK,
     ),

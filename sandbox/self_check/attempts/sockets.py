@@ -1,10 +1,10 @@
-"""Attempts to reach the host or the network by all kinds of sockets."""
+"""Attempts to reach the host or the network through all kinds of sockets."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_OWN_LOOPBACK = "the box has a network namespace: its loopback is its own"
-_NO_ROUTE = "the box's network namespace has loopback and no other interface, so no route"
+_OWN_LOOPBACK = "the box has its own network namespace, with its own loopback interface"
+_NO_ROUTE = "the box's network namespace has only the loopback interface, so there is no route"
 _FAMILIES = "seccomp allows only Unix, IPv4 and IPv6 sockets"
 _RAW = "raw sockets need CAP_NET_RAW, and seccomp refuses the protocol"
 _PATHS = "the host's folders, and with them its socket files, are not in the box's root"
@@ -18,7 +18,7 @@ _HARMLESS = (
      "socket.create_connection(('::ffff:127.0.0.1', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
     ("send a datagram to the host's loopback",
      "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', @UDP_PORT@))", _OWN_LOOPBACK),
-    ("open a connection with its first data", """
+    ("open a connection with TCP Fast Open", """
 s = socket.socket(); s.sendto(b'x', 0x20000000, ('127.0.0.1', @TCP_PORT@))  # MSG_FASTOPEN
 worked()
 """, _OWN_LOOPBACK),
@@ -46,7 +46,7 @@ if any(line.strip().split(':')[0] != 'lo' for line in up): worked(up)
 """, _NO_ROUTE),
     ("connect to an abstract socket of the host",
      "socket.socket(socket.AF_UNIX).connect('\\0@ABSTRACT@')\nworked()",
-     "abstract names belong to a network namespace, and Landlock also scopes them"),
+     "abstract names belong to a network namespace, and Landlock also restricts them"),
     ("send a datagram to an abstract socket of the host", "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect('\\0@ABSTRACT@')\nworked()",
      "abstract names belong to a network namespace"),
     ("connect to a socket file of the host", "socket.socket(socket.AF_UNIX).connect('@ROOT@/server')\nworked()", _PATHS),
@@ -56,11 +56,11 @@ for path in ('/var/run/docker.sock', '/run/docker.sock', '/run/containerd/contai
              '/tmp/.X11-unix/X0', '/run/user/1000/bus', '/run/snapd.socket'):
     refused(lambda: socket.socket(socket.AF_UNIX).connect(path))
 """, _PATHS),
-    ("connect to the X server without a file", "socket.socket(socket.AF_UNIX).connect('\\0/tmp/.X11-unix/X0')\nworked()",
+    ("connect to the X server's abstract socket", "socket.socket(socket.AF_UNIX).connect('\\0/tmp/.X11-unix/X0')\nworked()",
      "abstract names belong to a network namespace"),
 )  # fmt: skip
 
-# (what, family, type, protocol, whether any backend refuses it)
+# (what, family, type, protocol, whether every backend refuses it)
 _KINDS = (
     ("a packet socket", 17, 3, 0x0300, True),
     ("a raw IPv4 socket", 2, 3, 255, True),
@@ -90,7 +90,7 @@ _KINDS = (
 
 _MISUSES = (
     ("bind a low port", "socket.socket().bind(('127.0.0.1', 80))\nworked()",
-     "it needs CAP_NET_BIND_SERVICE", False),
+     "binding a low port needs CAP_NET_BIND_SERVICE", False),
     ("add an interface", "fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x89a0, b'br0'.ljust(32))\n"
      "worked()", "changing the network needs CAP_NET_ADMIN", True),
     ("give loopback another address", """
@@ -98,16 +98,16 @@ address = b'lo'.ljust(16, b'\\0') + struct.pack('HH4B8x', 2, 0, 10, 9, 8, 7)
 fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8916, address)
 worked()
 """, "changing the network needs CAP_NET_ADMIN", True),
-    ("set a firewall rule", "socket.socket().setsockopt(0, 64, bytes(96))\nworked()", "it needs CAP_NET_ADMIN", True),
-    ("raise a socket's buffers past the limit",
+    ("set a firewall rule", "socket.socket().setsockopt(0, 64, bytes(96))\nworked()", "setting a firewall rule needs CAP_NET_ADMIN", True),
+    ("raise the size of a socket's buffer past the limit",
      "socket.socket().setsockopt(socket.SOL_SOCKET, 33, 1 << 28)\nworked()", "SO_RCVBUFFORCE needs CAP_NET_ADMIN", True),
     ("send another process's credentials", """
 a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 b.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 a.sendmsg([b'x'], [(socket.SOL_SOCKET, 2, struct.pack('3i', 1, 0, 0))])
 worked()
-""", "credentials of others need CAP_SYS_ADMIN and CAP_SETUID", True),
-    ("make two raw sockets at once", "reach(53, 17, 3, 0, ctypes.create_string_buffer(8))", _FAMILIES, True),
+""", "sending other credentials needs CAP_SYS_ADMIN and CAP_SETUID", True),
+    ("make a pair of packet sockets", "reach(53, 17, 3, 0, ctypes.create_string_buffer(8))", _FAMILIES, True),
 )  # fmt: skip
 
 ATTEMPTS = (

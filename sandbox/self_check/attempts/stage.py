@@ -1,6 +1,6 @@
-"""`Stage`: the targets on the host while attempts are made, and checks whether one was read, reached or changed.
+"""`Stage`: sets up targets on the host for the attempts, and checks whether a target was reached or changed.
 
-The targets are a secret, servers, a bystander process and a workspace.
+The targets are a secret, servers, a sleeping process (the bystander) and a workspace.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-# Attempts know the beginning of the secret, to search memory for it; the rest is known only to the host.
+# Attempts know only the beginning of the secret, so that they can search memory for it.
 CANARY_BEGINS = "kbx-canary-"
 _VARIABLE = "KNACKBOX_STAGE_SECRET"
 _PLACES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  (read, never written)
@@ -30,7 +30,7 @@ _REFUSES_ROOTS = frozenset({"docker", "landlock"})  # backends that never run jo
 
 
 def workspace_owner(backend: str) -> int:
-    """Return the owner of the stage's workspace: this user, or an ordinary one if the backend refuses root's workspaces."""
+    """Return the id of the workspace's owner: this user, or an ordinary one if the backend refuses root's workspaces."""
     return _SOMEBODY if os.getuid() == 0 and backend in _REFUSES_ROOTS else os.getuid()
 
 
@@ -40,7 +40,7 @@ class Stage:
     Attributes:
         root: The folder of the stage, below the temporary folder.
         secret: A text that must never come back from a box.
-        backend: The name of the backend under test.
+        mark: A random text in the name of everything that an attempt tries to leave on the host.
     """
 
     def __init__(self, backend: str = "") -> None:
@@ -98,7 +98,7 @@ class Stage:
         }
 
     def restore(self) -> None:
-        """Restore the workspace."""
+        """Remove what attempts have left in the workspace."""
         (self.workspace / "file").write_text("")
         kept = {"link", "up", "server", "log", "file"}
         for path in self.workspace.iterdir():
@@ -109,7 +109,7 @@ class Stage:
                     path.unlink()
 
     def damage(self) -> list[str]:
-        """Return descriptions of the damage found on the host. Fast, and may be called while an attempt runs."""
+        """Return descriptions of the damage found on the host. Fast enough to be called while an attempt runs."""
         return [*self._touched(), *self._visited(), *self._planted(), *self._held_up()]
 
     def _touched(self) -> Iterator[str]:
@@ -119,7 +119,7 @@ class Stage:
         if self._bystander.poll() is not None or _state(self._bystander.pid) == "T":
             yield "a process of the host was killed or stopped"
         if os.getpriority(os.PRIO_PROCESS, self._bystander.pid) != os.getpriority(os.PRIO_PROCESS, 0):
-            yield "a process of the host was given another priority"
+            yield "the priority of a host process was changed"
         for name, now in _facts():
             if now != self._facts.get(name):
                 yield f"the host's {name} was changed"
@@ -152,23 +152,23 @@ class Stage:
                 yield f"{path.name} in the workspace has a set-id bit"
 
     def _held_up(self) -> Iterator[str]:
-        """Yield descriptions of what the host should still be able to do but cannot."""
+        """Yield descriptions of what the host cannot do any more because of an attempt."""
         libc = ctypes.CDLL(None, use_errno=True)
         watch = libc.inotify_init1(os.O_CLOEXEC)
         if watch < 0:
-            yield f"the host can have no more watchers of files ({os.strerror(ctypes.get_errno())})"
+            yield f"the host cannot create an inotify instance any more ({os.strerror(ctypes.get_errno())})"
         else:
             if libc.inotify_add_watch(watch, os.fsencode(self.workspace), _IN_CREATE) < 0:
-                yield f"the host can watch no file any more ({os.strerror(ctypes.get_errno())})"
+                yield f"the host cannot watch a file with inotify any more ({os.strerror(ctypes.get_errno())})"
             os.close(watch)
         try:
             descriptor = os.open(self.workspace / "file", os.O_RDONLY | os.O_NONBLOCK)
         except OSError as problem:
-            yield f"the host cannot open a file of its workspace ({problem.strerror})"
+            yield f"the host cannot open a file of the workspace ({problem.strerror})"
             return
         with os.fdopen(descriptor) as file:
             if self.mark in file.read():
-                yield "a file of the workspace was written that should have been copied"
+                yield "a job that should write to a copy of the workspace changed the workspace itself"
 
     def _open_servers(self, stack: ExitStack) -> None:
         self.workspace.mkdir(mode=_WORKSPACE_MODE)

@@ -1,4 +1,4 @@
-"""Makes one attempt on a sandbox and judges it."""
+"""Makes one attempt on a sandbox and judges the result."""
 
 import asyncio
 import builtins
@@ -38,7 +38,7 @@ class Trial:
 
 
 async def put(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> Trial:
-    """Make the attempt and judge it.
+    """Make the attempt and judge the result.
 
     Raises:
         SandboxError: The box could not be created.
@@ -67,10 +67,10 @@ async def _make(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
 
 
 async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None, list[str]]:
-    """Run the code until it ends, or until it holds a resource.
+    """Run the job until it ends, or until its code reports that it holds a resource.
 
     Returns:
-        The outcome of code that ended, or None for code that holds a resource; and the damage seen while it does.
+        The outcome and no damage if the job has ended. None and the damage on the host if it holds a resource.
     """
     holding = asyncio.Event()
     tail = b""
@@ -93,7 +93,7 @@ async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None
 
 
 async def _beside_a_neighbour(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
-    """Make the attempt while another box with the same secret runs, then check whether that box still works."""
+    """Make the attempt while another box runs that has the stage's secret. Check that it does not disturb that box."""
     ticks = asyncio.Condition()
     seen = bytearray()
 
@@ -120,7 +120,7 @@ async def _beside_a_neighbour(sandbox: Sandbox, attempt: Attempt, stage: Stage) 
             await _first(neighbour, ticked(seen.count(_TICK)))
         wrong += ["the neighbour was disturbed"] if b"touched" in seen else []
     except (TimeoutError, EOFError):
-        wrong = ["the neighbour did not go on"]
+        wrong = ["the neighbour stopped working"]
     finally:
         await _cancel(neighbour, *tasks)
     return wrong
@@ -159,19 +159,19 @@ def _job(attempt: Attempt, language: Language, code: str, stage: Stage) -> Job:
 
 
 def judge(attempt: Attempt, outcome: Outcome) -> list[str]:
-    """Return everything in an outcome that shows that the attempt did not fail as it should."""
+    """Return descriptions of everything in the outcome that shows that the attempt did not fail as it should."""
     text = _all_text(outcome)
     wrong = list(_malformed(outcome))
     if WORKED in text:
         line = next((line for line in text.splitlines() if WORKED in line), "")
-        wrong.append(f"it worked: {line.partition(WORKED)[2].strip()[:200]}")
+        wrong.append(f"the attempt worked: {line.partition(WORKED)[2].strip()[:200]}")
     if CANARY_BEGINS in text:
-        wrong.append("a secret of the host or of a neighbour came back")
+        wrong.append("the outcome contains a secret of the host or of a neighbour")
     if FORGED in f"{outcome.value!r} {outcome.error!r} {outcome.files!r}":
         wrong.append("a forged answer was accepted")
     if outcome.end not in attempt.ends:
         ends = " or ".join(attempt.ends)
-        wrong.append(f"it ended with {outcome.end} instead of {ends}: {_last_line(outcome)}")
+        wrong.append(f"the job ended with {outcome.end} instead of {ends}: {_last_line(outcome)}")
     elif not _was_tried(attempt, outcome, text):
         wrong.append(f"the attempt itself has a bug: {_last_line(outcome)}")
     return wrong
@@ -212,11 +212,11 @@ def _malformed(outcome: Outcome) -> Iterator[str]:
     if outcome.signal is not None and not 0 < outcome.signal <= _MAX_SIGNAL:
         yield f"the signal is {outcome.signal}"
     if outcome.files:
-        yield f"files came back that were not requested: {sorted(outcome.files)}"
+        yield f"the outcome has files that were not requested: {sorted(outcome.files)}"
     if outcome.error is not None:
         fields = (outcome.error.type, outcome.error.message, outcome.error.traceback)
         if not all(isinstance(field, str) for field in fields):
-            yield "the error is not a string"
+            yield "a field of the error is not a string"
     if not 0 <= outcome.usage.cpu_s <= _MAX_CPU_SHARE * max(outcome.usage.wall_s, 0.01):
         yield f"the CPU time is {outcome.usage.cpu_s}"
     try:

@@ -5,10 +5,10 @@ from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, At
 
 _RIGHTS = "seccomp refuses every mode that would give the owner's rights to anyone who runs the file on the host"
 _DEVICES = "creating a device needs CAP_MKNOD, and seccomp refuses the mode"
-_SOCKETS = "seccomp refuses to create one, and Landlock refuses to give one a name"
+_SOCKETS = "seccomp refuses to create a socket file, and Landlock refuses to bind a socket to a path"
 _SERVERS = "a job with a workspace cannot create Unix sockets that could connect to an address"
-_INSIDE = "the workspace is a mount of its own: above it there is only the box's root"
-_HELD = "the host must be able to open its files while a job runs"
+_INSIDE = "the workspace is a mount of its own, and above it there is only the box's root"
+_HELD = "seccomp refuses leases, because the host must be able to open its files while a job runs"
 
 # (what is attempted, code, why it fails, whether it only reads, whether it is for backends with our own filter)
 _ROWS = (
@@ -38,7 +38,7 @@ call(265, -100, f'/proc/self/fd/{f}'.encode(), -100, b's', 0x400)
     ("leave a set-uid program with fchmodat2", "open('s', 'w').close(); call(452, -100, b's', 0o4755, 0)", _RIGHTS, False, True),
     ("leave a set-uid program with openat2", "call(437, -100, b's', struct.pack('3Q', os.O_CREAT | os.O_WRONLY, 0o4755, 0), 24)",
      _RIGHTS, False, True),
-    ("leave a set-uid program with other bits in the high half of the mode", "open('s', 'w').close(); call(90, b's', (1 << 40) | 0o4755)",
+    ("leave a set-uid program with other bits in the high 32 bits of the mode", "open('s', 'w').close(); call(90, b's', (1 << 40) | 0o4755)",
      _RIGHTS, False, True),
     ("leave a set-gid folder", "os.mkdir('s', 0o2777); os.chmod('s', 0o2777)", _RIGHTS, False, True),
     ("leave a file with capabilities", """
@@ -47,21 +47,21 @@ os.setxattr('s', 'security.capability', struct.pack('<5I', 0x02000001, 0xfffffff
 worked()
 """, "writing file capabilities needs CAP_SETFCAP", False, False),
     ("leave a trusted attribute", "open('s', 'w').close(); os.setxattr('s', 'trusted.x', b'x')\nworked()",
-     "it needs CAP_SYS_ADMIN", False, False),
+     "a trusted attribute needs CAP_SYS_ADMIN", False, False),
     ("leave a character device", "os.mknod('s', 0o20666, os.makedev(1, 1))\nworked()", _DEVICES, False, False),
     ("leave a block device", "os.mknod('s', 0o60666, os.makedev(8, 0))\nworked()", _DEVICES, False, False),
     ("leave a socket", "os.mknod('s', 0o140666)\nworked()", _SOCKETS, False, False),
-    ("leave a socket by another call", "call(133, b's', 0o140666, 0)\nworked()", _SOCKETS, False, False),
-    ("leave a socket by giving one of a pair a name", "socket.socketpair()[0].bind('s')\nworked()", _SOCKETS, False, False),
+    ("leave a socket created with a raw mknod call", "call(133, b's', 0o140666, 0)\nworked()", _SOCKETS, False, False),
+    ("leave a socket by binding a socket of a pair to a path", "socket.socketpair()[0].bind('s')\nworked()", _SOCKETS, False, False),
     ("reserve the host's disk without writing it", """
 f = os.open('s', os.O_CREAT | os.O_RDWR)
 call(285, f, 0, 0, 4 << 20)
 worked()
-""", "seccomp refuses to reserve space, as no process is charged for it", False, False),
-    ("leave a device that stands for a deleted file", "os.mknod('s', 0o20666, 0)", _DEVICES, False, True),
-    ("leave a device that stands for a deleted file with rename", "open('a', 'w').close(); call(316, -100, b'a', -100, b'b', 4)",
-     "seccomp refuses RENAME_WHITEOUT, which leaves one without the right to create devices", False, True),
-    ("leave a file that belongs to root", "open('s', 'w').close(); os.chown('s', 0, 0)\nworked()", "it needs CAP_CHOWN", False,
+""", "seccomp refuses to reserve disk space, because no process is charged for it", False, False),
+    ("leave a device that marks a deleted file", "os.mknod('s', 0o20666, 0)", _DEVICES, False, True),
+    ("leave a device that marks a deleted file, with rename", "open('a', 'w').close(); call(316, -100, b'a', -100, b'b', 4)",
+     "seccomp refuses RENAME_WHITEOUT, which creates such a device even without the right to create devices", False, True),
+    ("leave a file that belongs to root", "open('s', 'w').close(); os.chown('s', 0, 0)\nworked()", "changing an owner needs CAP_CHOWN", False,
      False),
     ("reach a server of the host by its socket file", "socket.socket(socket.AF_UNIX).connect('server')\nworked()",
      _SERVERS, True, True),
@@ -76,27 +76,27 @@ worked()
      "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)\na.sendto(b'x', 'log')", _SERVERS, True, True),
     ("reach a server with one socket of a connected pair",
      "a, b = socket.socketpair()\nb.close(); a.shutdown(2); a.connect('server')\nworked()",
-     "a connected pair stays connected", True, True),
-    ("be a server the host can reach", "s = socket.socket(socket.AF_UNIX); s.bind('planted'); s.listen(); hold()",
+     "the sockets of a connected pair stay connected to each other", True, True),
+    ("listen on a socket that the host can reach", "s = socket.socket(socket.AF_UNIX); s.bind('planted'); s.listen(); hold()",
      _SERVERS, False, True),
-    ("be a server with a socket of a pair that gets a name",
+    ("listen on a socket of a pair that is bound to a path",
      "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.bind('planted'); hold()", _SERVERS, False, True),
-    ("be a server with a socket of a connected pair that gets a name",
+    ("listen on a socket of a connected pair that is bound to a path",
      "a, b = socket.socketpair()\na.bind('planted'); a.listen(); hold()",
-     "a connected pair stays connected, and cannot listen", False, True),
-    ("be a server with a socket file created by mknod", "os.mknod('planted', 0o140600); hold()",
+     "the sockets of a connected pair stay connected to each other, and cannot listen", False, True),
+    ("listen on a socket file created by mknod", "os.mknod('planted', 0o140600); hold()",
      "nobody listens on a socket file that was not created by bind", False, False),
-    ("keep the host from opening a file by a lease", """
+    ("keep the host from opening a file with a lease", """
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 f = os.open('file', os.O_RDWR); fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 hold()
 """, _HELD, False, True),
     ("make the workspace immutable", "f = os.open('.', os.O_RDONLY); fcntl.ioctl(f, 0x40086602, struct.pack('l', 0x10))\nworked()",
-     "it needs CAP_LINUX_IMMUTABLE", False, False),
-    ("mount over the workspace", "call(165, b'x', b'/work', b'tmpfs', 0, None)\nworked()", "it needs CAP_SYS_ADMIN", False, False),
-    ("run set-uid files in the workspace", "if not os.statvfs('.').f_flag & os.ST_NOSUID: worked()", "it is mounted nosuid", True,
+     "making a folder immutable needs CAP_LINUX_IMMUTABLE", False, False),
+    ("mount over the workspace", "call(165, b'x', b'/work', b'tmpfs', 0, None)\nworked()", "mounting needs CAP_SYS_ADMIN", False, False),
+    ("run set-uid files in the workspace", "if not os.statvfs('.').f_flag & os.ST_NOSUID: worked()", "the workspace is mounted nosuid", True,
      True),
-    ("use devices in the workspace", "if not os.statvfs('.').f_flag & 4: worked()", "it is mounted nodev", True, True),
+    ("use devices in the workspace", "if not os.statvfs('.').f_flag & 4: worked()", "the workspace is mounted nodev", True, True),
 )  # fmt: skip
 
 _NO_WRITES = "the mount is read-only, and Landlock also refuses writes"
@@ -108,7 +108,7 @@ _READ_ONLY = (
     ("change the mode of a file of a read-only workspace", "os.chmod('file', 0o600)\nif os.stat('file').st_mode & 0o777 == 0o600: worked()", _NO_WRITES, False, False),
     ("delete a file of a read-only workspace", "os.unlink('link')\nworked()", _NO_WRITES, False, False),
     ("make a read-only workspace writable", "call(442, -100, b'/work', 0, struct.pack('4Q', 0, 1, 0, 0), 32)\nworked()",
-     "it needs CAP_SYS_ADMIN, and the flag is locked", False, False),
+     "the call needs CAP_SYS_ADMIN, and the read-only flag is locked", False, False),
     ("find a second, writable mount of the workspace", """
 for line in open('/proc/self/mountinfo'):
     place = line.split()[4]
@@ -132,10 +132,10 @@ for place in ('/box/layer', '/box/scratch'):
     refused(lambda: os.close(os.open(place + '/x', os.O_CREAT | os.O_WRONLY)))
 """, _LAYERED, False, True),
     ("mark a folder as replaced", "os.mkdir('d'); os.setxattr('d', 'user.overlay.opaque', b'y')\n"
-     "if os.getxattr('/box/layer/d', 'user.overlay.opaque') == b'y': worked()", "the overlay hides its marks from the box",
+     "if os.getxattr('/box/layer/d', 'user.overlay.opaque') == b'y': worked()", "the overlay hides its markers from the box",
      False, True),
     ("mark a file as redirected", "open('x', 'w').close(); os.setxattr('x', 'user.overlay.redirect', b'/../../etc/passwd')\n"
-     "if os.getxattr('/box/layer/x', 'user.overlay.redirect'): worked()", "the overlay hides its marks from the box", False,
+     "if os.getxattr('/box/layer/x', 'user.overlay.redirect'): worked()", "the overlay hides its markers from the box", False,
      True),
     ("leave a set-uid program in a copy", "open('s', 'w').close(); os.chmod('s', 0o4755)\nworked()", _RIGHTS, False, True),
     ("follow a link in a copy to the host", "print(open('link').read())", _INSIDE, True, True),
@@ -149,8 +149,8 @@ f = os.open('file', os.O_RDONLY); m = os.open('file', os.O_RDWR); os.write(m, b'
 def _only(writes: Writes, code: str) -> frozenset[str]:
     """Return the names of the backends to make the attempt on.
 
-    Docker mounts a workspace instead of copying it, and without flags, so it relies on no_new_privs and the device
-    rules.
+    Docker cannot copy a workspace, and mounts it without the flags nosuid and nodev. It relies on no_new_privs and the
+    device rules instead.
     """
     return NAMESPACE if writes is Writes.COPY or "statvfs" in code else FILTERED
 

@@ -292,7 +292,7 @@ async def test_a_connection_that_breaks_off_does_not_look_complete() -> None:
             with pytest.raises(ConnectionResetError):
                 await reader.read()
             writer.close()
-    assert out.log[0].reason.startswith("it broke off")
+    assert out.log[0].reason.startswith("the connection broke")
 
 
 async def test_a_client_that_never_finishes_its_request_is_refused() -> None:
@@ -311,7 +311,7 @@ async def test_a_head_without_an_end_is_refused_before_it_is_large() -> None:
     ("rules", "reason"),
     [
         (EgressRules(allow_private=HERE, idle_s=0.05), "nothing was sent for 0.05 s"),
-        (EgressRules(allow_private=HERE, total_s=0.05), "it took too long"),
+        (EgressRules(allow_private=HERE, total_s=0.05), "the connection took too long"),
     ],
 )
 async def test_a_connection_ends_when_its_time_is_over(rules: EgressRules, reason: str) -> None:
@@ -474,7 +474,7 @@ async def test_all_connections_of_a_job_are_limited_and_the_log_is_bounded() -> 
                         await ask(out.direct[to], b"")
         assert server.connections == 3
     assert len(out.log) == 6
-    assert out.log[-1].reason == "5 more are not listed"
+    assert out.log[-1].reason == "connections not listed: 5"
     assert len(out.heard) == 10
 
 

@@ -44,13 +44,13 @@ _STREAMS = "the output of a cell is a message, not bytes of a stream"
 _CELL = "a cell ends with its last line; test_attacks.py checks that processes that it leaves are limited, too"
 # Attempts that prove nothing about a kernel, and why.
 SENSELESS = {
-    "use a socket it inherited": _SOCKETS,
-    "use a descriptor above the usual ones": _SOCKETS,
-    "use a ruleset, a pidfd or a namespace it inherited": _SOCKETS,
+    "use an inherited socket": _SOCKETS,
+    "use an inherited descriptor besides the streams": _SOCKETS,
+    "use an inherited ruleset, pidfd or namespace": _SOCKETS,
     "print what looks like an answer": _STREAMS,
     "use CPU time in many threads of many processes": _CELL,
-    "never end its threads": _CELL,
-    "never leave its exit handlers": _CELL,
+    "leave a thread running forever": _CELL,
+    "never return from an exit handler": _CELL,
 }
 
 

@@ -16,7 +16,7 @@ from sandbox.wire.report import parse_report
 @pytest.mark.spec("BOX-2", "BOX-10", "BOX-11")
 @pytest.mark.parametrize("job", [Job(egress=(Destination("a.example", 1),)), Job(requirements=("six",))])
 async def test_jobs_that_need_a_sandbox_are_refused(job: Job, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(SandboxError, match="Run it in the namespace sandbox") as refused:
+    with pytest.raises(SandboxError, match="Run the job in the namespace sandbox") as refused:
         await UnsafeSandbox().run(job)
     assert refused.value.remedy
     assert not refused.value.may_have_started

@@ -119,4 +119,4 @@ def test_installation_errors_are_one_line_with_advice(tmp_path: Path, line: str)
     said = "".join(output.get("text", "") for output in notebook.cells[0].outputs)
     assert said.count("\n") == 1
     assert "A box has no network" in said
-    assert "Install it there" in said
+    assert "Install the package there" in said

@@ -20,18 +20,18 @@ SEEN = [
     "see a process of the host",
     "read a file of the host that anybody may read",
     "read a file of the host through a symbolic link",
-    "find the stage on the host",
+    "find the self-check's folder on the host",
     "connect to a server on the host's loopback",
     "send a datagram to the host's loopback",
     "connect to an abstract socket of the host",
     "connect to a socket file of the host",
-    "read its own environment",
+    "read the environment variables",
     "follow a link in the workspace to the host",
     "climb out of the workspace by a link",
     "reach a server of the host by its socket file",
     "reach a datagram server with one socket of a pair, by address",
     "read a file of the host (bash)",
-    "find the stage (bash)",
+    "find the self-check's folder (bash)",
     "connect with Bash's own sockets (bash)",
 ]
 
@@ -49,8 +49,8 @@ async def test_without_isolation_attempts_succeed_and_are_detected(name: str) ->
 @pytest.mark.parametrize(
     ("outcome", "seen"),
     [
-        (Outcome(End.OK, stdout=WORKED.encode()), "it worked"),
-        (Outcome(End.OK, value={"x": WORKED}), "it worked"),
+        (Outcome(End.OK, stdout=WORKED.encode()), "the attempt worked"),
+        (Outcome(End.OK, value={"x": WORKED}), "the attempt worked"),
         (Outcome(End.OK, stdout=b"kbx-canary-00"), "a secret"),
         (Outcome(End.OK, value=FORGED), "forged"),
         (Outcome(End.OK, exit_code=-9), "exit code"),
