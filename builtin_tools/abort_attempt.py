@@ -10,7 +10,7 @@ from engine.registry.decorate import tool
 
 
 class AbortOutput(TypedDict):
-    """The signal that ends the attempt."""
+    """The output that signals the end of the attempt."""
 
     signal: Literal["abort_attempt"]
     reason: str

@@ -1,4 +1,4 @@
-"""`compose_skill`: turns a pipeline of calls into one tool, which is kept only if its cases prove it."""
+"""`compose_skill`: creates a tool from a pipeline of calls, and keeps it only if all its cases pass."""
 
 import json
 from typing import Any
@@ -19,11 +19,11 @@ from engine.registry.decorate import tool
 
 
 class ComposeOutput(TypedDict):
-    """The new version of the skill.
+    """The version of the skill that was created.
 
     Attributes:
-        parameters: JSON Schema of its arguments.
-        calls: Names of the tools it calls.
+        parameters: JSON Schema of the skill's arguments.
+        calls: Names of the tools that the skill calls.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ComposeOutput(TypedDict):
     requires=("sandbox",),
     side_effects=("skill_write",),
     timeout_s=120,
-    short_description="Create one tool from a pipeline of tool calls, kept only if its cases prove it.",
+    short_description="Create one tool from a pipeline of tool calls, kept only if all its cases pass.",
 )
 async def compose_skill(
     ctx: CallContext,

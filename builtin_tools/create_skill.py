@@ -1,4 +1,6 @@
-"""`create_skill`: turns code with tests into a new tool, which is kept only if its tests prove it in a box."""
+"""`create_skill`: creates a tool from code with tests, and keeps it only if the tests, run in a box, prove that it
+works.
+"""
 
 import asyncio
 from typing import Any
@@ -27,7 +29,7 @@ LISTED_AT_ONCE = "it is on the list of tools now."  # for clients that list tool
 
 
 class CreateOutput(TypedDict):
-    """The new version of the skill.
+    """The version of the skill that was created.
 
     `parameters` and `returns` are JSON Schemas. `returns` is null if the return annotation is too general.
     """
@@ -48,7 +50,7 @@ class CreateOutput(TypedDict):
     requires=("sandbox",),
     side_effects=("skill_write",),
     timeout_s=120 + EXPIRES_S + ANSWERED_WITHIN_S,  # includes the waits for a person's approval and answers
-    short_description="Create a new tool from code with tests, kept only if the tests prove it.",
+    short_description="Create a new tool from code with tests, kept only if the tests prove that it works.",
 )
 async def create_skill(
     ctx: CallContext,
@@ -66,15 +68,15 @@ async def create_skill(
     reference: str = "",
     drafted_from: str | None = None,
 ) -> Produced[CreateOutput]:
-    """Create a new reusable tool (a skill) from Python code and pytest tests that prove it.
+    """Create a new reusable tool (a skill) from Python code and pytest tests that prove that it works.
 
     Use it for a computation or conversion that will be needed again. To run code once, use `execute`; to combine calls
     of existing tools, use `compose_skill`.
 
     The skill is admitted only if, in a sandbox, every test fails on a stub of the code, all tests pass twice on the
     code, and the tests detect nearly all small changes to it. It is then kept permanently as a tool that searches find
-    by its description. A refusal lists everything to change: change it and call again. Where the tests prove too
-    little, it asks what a few calls should return: send all answers so far in `expected`. The name of an existing
+    by its description. A refusal lists everything to change: change it and call again. If the tests prove too little,
+    the refusal asks what a few calls should return: send all answers so far in `expected`. The name of an existing
     skill creates a new version of it.
 
     Args:
@@ -108,11 +110,11 @@ async def create_skill(
         language: "python", "node" or "bash". For Node, `code` is an ES module that exports a function of the skill's
             name, with a JSDoc comment (`@param {string} text - …` for each parameter, `@returns {string}`). It may
             import only Node's own modules. For Bash, it is a script that begins with such a comment; its arguments are
-            `$1`, `$2`, …, and one named `stdin` is its standard input. What it prints is the result: text, or JSON if
-            `@returns` gives another type. A status other than 0 raises `ExitStatus1` and so on. `tests` is then a JSON
-            list of cases: `[{"arguments": {"text": "a b"}, "result": "a-b"}, {"arguments": {"text": ""}, "raises":
-            "RangeError"}]`, as in `expected`. If the skill uses files, a case also has `files` (text by path, before
-            the call) and `after` (the same, after the call).
+            `$1`, `$2`, …, and an argument named `stdin` becomes its standard input. Its output is the result: text, or
+            JSON if `@returns` names another type. A status other than 0 raises `ExitStatus1` and so on. `tests` is then
+            a JSON list of cases: `[{"arguments": {"text": "a b"}, "result": "a-b"}, {"arguments": {"text": ""},
+            "raises": "RangeError"}]`, as in `expected`. If the skill uses files, a case also has `files` (text by path,
+            before the call) and `after` (the same, after the call).
         reference: A second implementation, as one Python file with the same function, written from the description in
             another way, such as slow and obvious. It answers the questions in place of `expected` where it agrees with
             the code; where they differ, you are asked which is right. A copy of the code proves nothing.

@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-MOST_ENTRIES = 5_000  # entries in the largest workspace that is searched; reading this many takes a few milliseconds
+MOST_ENTRIES = 5_000  # larger workspaces are not searched; reading this many entries takes a few milliseconds
 MOST_NAMED = 20  # files reported for one run
 
 
 def files_in(root: Path) -> frozenset[str] | None:
     """Return the relative paths of the regular files below a folder. Blocks.
 
-    Hidden files, links and names with unprintable characters are omitted.
+    Hidden files, symbolic links, `__pycache__` folders and names with unprintable characters are omitted.
 
     Returns:
         The paths, or None if the folder has more than `MOST_ENTRIES` entries.
@@ -39,7 +39,7 @@ def files_in(root: Path) -> frozenset[str] | None:
 
 
 def created_since(before: frozenset[str] | None, root: Path) -> tuple[str, ...]:
-    """Return at most `MOST_NAMED` files that did not exist before, those in the fewest folders first. Blocks.
+    """Return the paths of at most `MOST_NAMED` new files, the least deeply nested first. Blocks.
 
     Args:
         before: The result of `files_in` from before the run. If it is None, the result is empty.

@@ -44,7 +44,7 @@ async def fetch(
     Args:
         url: The address to download.
         rules: Which addresses are allowed, and the size limit.
-        clock: Used to interpret `Retry-After` dates.
+        clock: The current time, needed for dates in `Retry-After`.
         progress: Called with the completed share, from 0 to 1, or None if the size is unknown.
 
     Raises:
@@ -152,10 +152,10 @@ async def connect(target: httpx.URL, rules: DownloadRules, context: ssl.SSLConte
 
 
 async def send_to_first(client: httpx.AsyncClient, request: httpx.Request, addresses: list[str]) -> httpx.Response:
-    """Return the answer of the first address that accepts a connection.
+    """Send the request to the first address that accepts a connection, and return the response.
 
     Raises:
-        ToolFailure: No address accepts a connection, or the connection fails before there is an answer.
+        ToolFailure: No address accepts a connection, or the connection fails before a response arrives.
     """
     original = request.url
     problem: httpx.TransportError | None = None
@@ -183,7 +183,7 @@ def check_status(answer: httpx.Response, url: str, clock: Clock) -> None:
 
 
 def retry_after(answer: httpx.Response, clock: Clock) -> float | None:
-    """Return the wait in seconds from `Retry-After`, which holds seconds or a date (RFC 9110, 10.2.3)."""
+    """Return the wait in seconds that `Retry-After` asks for, as seconds or as a date (RFC 9110, 10.2.3)."""
     value = answer.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
@@ -194,7 +194,7 @@ def retry_after(answer: httpx.Response, clock: Clock) -> float | None:
 
 
 async def read_body(answer: httpx.Response, limit: int, progress: Callable[[float | None], None]) -> bytes:
-    """Return the body. At most `limit` bytes are held in memory, even during decompression."""
+    """Return the decompressed body of a response. Stops as soon as it exceeds `limit` bytes."""
     encoding = answer.headers.get("content-encoding", "identity").lower()
     if encoding not in {"identity", "", "gzip"}:
         raise permanent(
@@ -223,7 +223,7 @@ def too_large(limit: int, size: int | None = None) -> ToolFailure:
     """Return the failure for a body over the limit.
 
     Args:
-        size: Its size in bytes, if the server announced it.
+        size: The size of the body in bytes, if the server announced it.
     """
     announced = "" if size is None else f"{size:,} bytes, "
     return permanent(

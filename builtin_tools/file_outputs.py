@@ -43,7 +43,7 @@ class ListOutput(TypedDict):
     """The output of list.
 
     Attributes:
-        total: The number of entries in the folder; only the first of them are in `entries`.
+        total: The number of entries in the folder. If there are many, `entries` contains only the first.
     """
 
     path: str
@@ -55,7 +55,7 @@ class FindOutput(TypedDict):
     """The output of find.
 
     Attributes:
-        total: The number of matching entries; only the first of them are in `entries`.
+        total: The number of matching entries. If there are many, `entries` contains only the first.
     """
 
     pattern: str
@@ -67,7 +67,7 @@ class TextMatch(TypedDict):
     """A line that contains the searched text.
 
     Attributes:
-        line: Its number, starting at 1.
+        line: The line number, starting at 1.
     """
 
     path: str

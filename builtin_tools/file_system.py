@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 Action = Literal["read", "write", "search", "list", "find", "download", "move", "delete"]
 
 MAX_READ_FILE = 32 << 20  # bytes; a larger file should be read by a program in a box, not by a model
-MAX_READ_TEXT = 12_000  # characters in one answer; below the pipeline's cap of 16 KiB
-MAX_SEARCH_FILE = 8 << 20  # bytes; larger files are skipped, and the answer names them
+MAX_READ_TEXT = 12_000  # characters in one result; below the pipeline's cap of 16 KiB
+MAX_SEARCH_FILE = 8 << 20  # bytes; larger files are skipped and named in the result
 MAX_MATCHES = 100
 MAX_ENTRIES = 500
 MATCH_WIDTH = 200  # characters shown of a matching line
@@ -110,7 +110,7 @@ async def file_system(
 
 
 def read(folder: FolderWorkspace, path: str, start_line: int) -> Produced:
-    """Return as many whole lines, beginning with `start_line`, as fit into one answer."""
+    """Return as many whole lines, beginning with `start_line`, as fit into one result."""
     text = decode_text(folder.read(path, MAX_READ_FILE), path)
     lines = list(io.StringIO(text, newline="\n"))  # split only at "\n", so that `search` numbers lines the same way
     if start_line > max(1, len(lines)):
@@ -120,7 +120,7 @@ def read(folder: FolderWorkspace, path: str, start_line: int) -> Produced:
         if portion and len(portion) + len(line) > MAX_READ_TEXT:
             break
         portion, end = portion + line, end + 1
-    cut = len(portion) > MAX_READ_TEXT  # a single line is longer than one answer
+    cut = len(portion) > MAX_READ_TEXT  # a single line exceeds the limit of one result
     shown = portion[:MAX_READ_TEXT]
     note = f"\n[line {end} is cut: it has {len(portion):,} characters; read it with `execute`]" if cut else ""
     if end < len(lines):
@@ -197,7 +197,7 @@ def listing(entries: list[WorkspaceEntry]) -> str:
 
 
 def search(folder: FolderWorkspace, pattern: str, path: str) -> Produced:
-    """Return the lines that contain `pattern`, ignoring case. Binary and very large files are skipped."""
+    """Find the lines that contain `pattern`, ignoring case. Binary and very large files are skipped."""
     wanted = pattern.casefold()
     matches: list[dict[str, Any]] = []
     too_large: list[str] = []
@@ -235,7 +235,7 @@ def files_below(folder: FolderWorkspace, path: str) -> list[str]:
 
 
 def matching_lines(data: bytes, wanted: str) -> list[tuple[int, str]]:
-    """Return the number (from 1) and text of each line that contains `wanted`; nothing for binary data."""
+    """Return the number (from 1) and text of each line that contains `wanted`; [] for binary data."""
     if b"\0" in data[:8192]:
         return []
     text = data.decode("utf-8", "replace")

@@ -19,7 +19,7 @@ class ImageOutput(TypedDict):
     """The image file that was written.
 
     Attributes:
-        bytes: Its size.
+        bytes: The size of the file.
     """
 
     path: str

@@ -56,7 +56,7 @@ class BuiltinSettings(BaseModel):
 
 
 async def open_pack(services: Services) -> Pack:
-    """Open the pack.
+    """Open the pack of built-in tools.
 
     Raises:
         ConfigError: `[packs.builtin]` is invalid.

@@ -1,4 +1,4 @@
-"""`replan`: abandons the current strategy and states the next one; the loop starts over with it."""
+"""`replan`: abandons the current strategy and states a new one, with which the loop starts over."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from engine.registry.decorate import tool
 
 
 class ReplanOutput(TypedDict):
-    """The signal that starts the attempt over."""
+    """The output that makes the loop start over."""
 
     signal: Literal["replan"]
     reason: str

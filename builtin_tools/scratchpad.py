@@ -30,7 +30,7 @@ NOTES = Table(
     Column("key", String(MAX_KEY), primary_key=True),
     Column("value", Text, nullable=False),
     Column("updated", String(40), nullable=False),  # UTC, ISO 8601
-    Column("hidden", String(40), nullable=True),  # when it was hidden; null for a note that is shown
+    Column("hidden", String(40), nullable=True),  # when the note was hidden; null if it is shown
 )
 
 
@@ -91,14 +91,14 @@ class Scratchpad:
         return value
 
     def stale(self, turn: Turn, days: float) -> list[str]:
-        """Return the keys of the notes that were not changed for this number of days, sorted."""
+        """Return the sorted keys of the notes that have not been changed for this number of days."""
         before = (self.clock.now() - timedelta(days=days)).isoformat(timespec="seconds")
         wanted = select(NOTES.c.key).where(*shown_to(turn), NOTES.c.updated < before).order_by(NOTES.c.key)
         with self.records.read() as connection:
             return list(connection.execute(wanted).scalars())
 
     def list(self, turn: Turn) -> list[NoteRow]:
-        """Return the key, the length in characters and the time of every note, sorted by key."""
+        """Return the key, the length in characters and the time of the last change of every note, sorted by key."""
         wanted = select(NOTES.c.key, func.length(NOTES.c.value).label("characters"), NOTES.c.updated)
         with self.records.read() as connection:
             rows = connection.execute(wanted.where(*shown_to(turn)).order_by(NOTES.c.key))

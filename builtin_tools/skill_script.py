@@ -17,7 +17,7 @@ from engine.dispatch.refusals import wrong_arguments
 from engine.policy.approval import ApprovalGuard
 
 _MOST_NAMED = 50
-# Python runs the program in its own process, so that an exception has a traceback and the modules beside it can be
+# Python runs the program in its own process, so an exception has a traceback and modules next to the program can be
 # imported. In a box, the job's files are in the first folder of the path.
 _PYTHON = """\
 import os, sys
@@ -38,7 +38,7 @@ class SkillScript:
     """A program of instructions to run.
 
     Attributes:
-        starter: Python code that starts it.
+        starter: Python code that starts the program.
         files: All files of the instructions.
     """
 
@@ -53,7 +53,7 @@ async def skill_script(ctx: CallContext, skill: str, path: str, language: Langua
     """Read a program of instructions. A person is asked to approve the packages that it declares, as for a new skill.
 
     Raises:
-        ToolFailure: There is no such program, or what it declares is invalid, not allowed or not approved.
+        ToolFailure: There is no such program, or its packages or destinations are invalid, not allowed or not approved.
     """
     if not path:
         raise wrong_arguments("`filename` is missing: name a program in the folder of `skill`.")

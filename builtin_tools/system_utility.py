@@ -1,4 +1,4 @@
-"""`system_utility`: reports facts about the machine and the engine, and checks whether they work."""
+"""`system_utility`: reports facts about the machine and the engine, and runs health checks."""
 
 import asyncio
 import os

@@ -11,7 +11,7 @@ from engine.dispatch.refusals import not_configured
 from engine.dispatch.workspace_folder import folder_of, workspace_failures
 from engine.registry.decorate import tool
 
-MAX_BYTES = 20 << 20  # the limit that the large providers set for one image
+MAX_BYTES = 20 << 20  # the limit of the large providers for one image
 
 
 class VisionOutput(TypedDict):

@@ -30,7 +30,7 @@ class WorkspaceProgram:
     """A file of the workspace to run.
 
     Attributes:
-        text: Its content, which is used to guess its imports.
+        text: The content of the file, from which the program's imports are guessed.
     """
 
     path: str
@@ -80,7 +80,7 @@ def language_of(path: str, data: bytes) -> LanguageName:
     """Return the language of a program.
 
     Raises:
-        ToolFailure: Neither its suffix nor its first line says which language it is.
+        ToolFailure: Neither the suffix nor the first line of the file determines the language.
     """
     shebang = _SHEBANG.match(data)
     by_shebang = _INTERPRETERS[shebang[1]] if shebang else None
@@ -93,5 +93,5 @@ def language_of(path: str, data: bytes) -> LanguageName:
 
 
 def _quoted(path: str) -> str:
-    """Return the text as a JavaScript string literal."""
+    """Return the path as a JavaScript string literal."""
     return '"' + "".join(each if each.isalnum() else f"\\u{{{ord(each):x}}}" for each in path) + '"'

@@ -1,6 +1,7 @@
-"""Splits a MIME bundle into the text that a model reads and the forms that become files.
+"""Splits a MIME bundle into text for a model and files.
 
-Bundles come from untrusted code: a form whose data does not match its media type is replaced by a line that says so.
+A MIME bundle is one output of a cell in several media types (its forms). Bundles come from untrusted code, so a form
+whose data does not match its media type is replaced by a line that says so.
 """
 
 import base64
@@ -22,12 +23,13 @@ _SUFFIXES = {
     "application/pdf": ".pdf",
     "text/html": ".html",
 }
-_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")  # usually one picture: only the first is kept
+# usually the same picture in several formats, so only the first is kept
+_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 _TEXTS = ("text/markdown", "text/latex")  # a model can read these
 _HTML = "text/html"
 _JSON = "application/json"
 _TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9.+-]{1,80}")
-_BARE = re.compile(r"<[^\n]{1,400}>")  # only names the object: `<Figure size 640x480 with 1 Axes>`
+_BARE = re.compile(r"<[^\n]{1,400}>")  # a name without content: `<Figure size 640x480 with 1 Axes>`
 _SHOWN_BYTES = 2 << 10  # maximum size of HTML and JSON in the text; anything longer becomes a file
 
 
@@ -48,11 +50,11 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """The forms into which a bundle is split.
+    """The result of splitting a bundle into text and files.
 
     Attributes:
         text: The text for a model; "" when the files are enough.
-        broken: A line for each form whose data does not match its media type.
+        broken: A line for each media type whose data is malformed.
     """
 
     text: str
@@ -64,8 +66,8 @@ class Forms:
 def forms_of(data: Mapping[str, Any]) -> Forms:
     """Split a bundle. Never raises an exception, even for malformed bundles.
 
-    If the plain text is missing or only names an object, a small rich form replaces it. HTML becomes a file only if
-    there is no other text, because the plain text of a table has the same content.
+    If the plain text is missing or only names an object, another small text (Markdown, LaTeX, HTML or JSON) replaces
+    it. HTML becomes a file only if there is no other text, because the plain text of a table has the same content.
     """
     known = {kind: value for kind, value in data.items() if isinstance(kind, str) and _TYPE.fullmatch(kind)}
     plain = known.get("text/plain")
@@ -84,7 +86,7 @@ def forms_of(data: Mapping[str, Any]) -> Forms:
 
 
 def _shown(known: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the media type and text of the rich form that replaces the plain text; both are "" if there is none."""
+    """Return the media type and text of what replaces the plain text (see `forms_of`); both are "" if nothing does."""
     for kind in _TEXTS:
         if isinstance(known.get(kind), str) and known[kind]:
             return kind, known[kind]
@@ -101,7 +103,7 @@ def _shown(known: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _files(known: Mapping[str, Any], *, bare: bool, shown: str) -> Iterator[File | str]:
-    """Yield a file, or a line about a broken form, for each form except `shown`, which is in the text."""
+    """Yield a file for each media type except `shown`, which is in the text, or a line if its data is malformed."""
     picture = next((kind for kind in _PICTURES if kind in known), "")
     for kind, value in sorted(known.items()):
         if kind == shown or (kind == _HTML and not bare) or (kind in _PICTURES and kind != picture):

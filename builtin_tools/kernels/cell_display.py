@@ -22,7 +22,7 @@ VALUE_TEXT = 1 << 20  # characters of all outputs together in the structured val
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of the message.
+    """A part of the message that a model reads.
 
     Attributes:
         label: stdout, stderr, value or display; "" for a line about a file.
@@ -99,7 +99,7 @@ def _described(output: Output, budget: "_FileBudget", parts: list[Part]) -> dict
 
 
 class _FileBudget:
-    """Writes the files of one cell, up to a number and a size."""
+    """Writes the files of one cell, up to `MOST_FILES` files and `MOST_BYTES` bytes in total."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -110,7 +110,7 @@ class _FileBudget:
         """Write a file.
 
         Returns:
-            A line about the file for a model, and a list with its description, which is empty if it was not written.
+            A line about the file for a model, and a list with one description of the file, or [] if it was not written.
         """
         what = ", ".join(_facts(file))
         if len(self.paths) >= MOST_FILES or len(file.data) > self._room:
@@ -144,7 +144,7 @@ def write_new(workspace: FolderWorkspace, stem: str, suffix: str, data: bytes) -
 
     Raises:
         WorkspaceError: The workspace refuses the path.
-        OSError: The file cannot be written, or the other names are taken too.
+        OSError: The file cannot be written, or all names that were tried are taken.
     """
     path = stem + suffix
     for _ in range(_TRIES):

@@ -31,19 +31,19 @@ _ENDED = {
     End.ERROR: "ended its kernel",
     End.TIMEOUT: "ran out of time, ignored its interrupt, and was killed with its kernel",
     End.OUTPUT: "printed more than allowed, ignored its interrupt, and was killed with its kernel",
-    End.KILLED: "was killed, with its kernel",
+    End.KILLED: "was killed with its kernel",
 }
 _NO_INPUT = "StdinNotImplementedError"  # ipykernel's exception for input()
 _REFUSED = "input() is not available: put the text that it should read into the code"
-_PRINTED = 2000  # the most characters of output that are shown with an error
+_PRINTED = 2000  # maximum characters of output shown with an error
 
 
 class CellOutput(TypedDict):
     """The result of a cell.
 
     Attributes:
-        outputs: Each has a `kind`, which determines its other fields: the name of a stream, a text, or media types and
-            files.
+        outputs: The outputs in order. The `kind` of an output determines its other fields: the name of a stream, a
+            text, or media types and files.
     """
 
     end: str
@@ -75,8 +75,8 @@ async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> 
             shown = await asyncio.to_thread(show, cell, write)
     except TooManyKernels as error:
         raise refusal(str(error), "too_many_kernels") from error
-    # Nothing is awaited from here on, so the lost state counts as reported unless the result of the call is not
-    # delivered.
+    # From here on nothing can be cancelled, so the lost state counts as reported. If the result is not
+    # delivered, it is reported again.
     loss = cell.state_lost
     if loss is not None:
         ctx.on_undelivered.append(partial(pool.report_again, kernel, loss))
@@ -97,7 +97,7 @@ async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> 
 
 
 def failure_of_cell(cell: Cell, shown: CellDisplay) -> ToolFailure:
-    """Return a DIAGNOSTIC failure, as `failure_of` does for an outcome. Its first sentence reports a lost state."""
+    """Return the DIAGNOSTIC failure for a cell that failed. If the kernel lost its state, the message says so first."""
     loss = cell.state_lost
     why = (_ENDED if loss is not None and loss.in_cell else _INTERRUPTED).get(cell.end, "")
     what = f"{loss}\nThe cell" if loss is not None else "The cell"

@@ -1,4 +1,6 @@
-"""`knackbox kernel`: the kernels of all running processes of this home. An entry point of ``knackbox.commands``."""
+"""`knackbox kernel`: manages the kernels of all running processes of this home. An entry point of
+``knackbox.commands``.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,7 +90,7 @@ def interrupt(
 def stop(
     ctx: typer.Context, name: Name = DEFAULT_NAME, agent: Agent = None, user: User = None, process: Process = None
 ) -> None:
-    """Stop a kernel. The result of its agent's next cell says so."""
+    """Stop a kernel. The agent is told in the result of its next cell."""
     peer, row = _one(ctx, name, agent, user, process)
     _ask(peer, row, "stop")
     say(f"{row['kernel']} is stopped.")

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-MOST_ASKED = 64 << 10  # the most bytes of a request
-MOST_ANSWERED = 64 << 20  # the most bytes of an answer, which may be a notebook
-DEADLINE_S = 15.0  # for one exchange; the overview of variables takes at most 6 s
-LIST_S = 3.0  # deadline of a list, which is made without contacting any kernel
+MOST_ASKED = 64 << 10  # maximum bytes of a request
+MOST_ANSWERED = 64 << 20  # maximum bytes of an answer, which may be a notebook
+DEADLINE_S = 15.0  # for one request and answer; the overview of variables takes at most 6 s
+LIST_S = 3.0  # deadline for listing kernels, which contacts no kernel
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 SUFFIX = ".sock"
 UNFINISHED = ".tmp-"  # prefix of a socket that is not listening yet; it is renamed once it listens
@@ -75,7 +75,7 @@ class ControlPeer:
 
 
 def peers_in(folder: Path) -> list[ControlPeer]:
-    """Return the processes that have a socket in the folder. Some may have died without removing theirs."""
+    """Return the processes that have a socket in the folder. Some may have died without removing their sockets."""
     if not folder.is_dir():
         return []
     with opened(folder):

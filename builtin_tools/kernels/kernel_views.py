@@ -1,4 +1,4 @@
-"""What tools and `knackbox kernel` show about a kernel: its row in a list, and its notebook."""
+"""Describes a kernel for tools and `knackbox kernel`: as a row of a list, and as a notebook."""
 
 import asyncio
 import importlib
@@ -19,7 +19,7 @@ class KernelRow(TypedDict):
     """One kernel and its state.
 
     Attributes:
-        since_s: The seconds for which it has been busy or idle.
+        since_s: How long the kernel has been busy or idle, in seconds.
         memory_bytes: null if unknown.
     """
 
@@ -34,7 +34,7 @@ class KernelRow(TypedDict):
 
 
 def row_of(kernel: "AgentKernel", now: float) -> KernelRow:
-    """Return the row of a kernel. `now` is the time of its event loop."""
+    """Return the row for a kernel. `now` is the time of the kernel's event loop."""
     workspace = kernel.spec.workspace
     return {
         "user": kernel.owner.user,
@@ -49,20 +49,20 @@ def row_of(kernel: "AgentKernel", now: float) -> KernelRow:
 
 
 def line_of(row: KernelRow) -> str:
-    """Return a row as a line for a model."""
+    """Format a row as a line for a model."""
     memory = megabytes(row["memory_bytes"])
     return f"{row['kernel']}: {row['state']} for {ago(row['since_s'])}, {row['cells']} cells, {memory} of memory"
 
 
 def ago(seconds: float) -> str:
-    """Return a length of time, such as `5 s`, `12 min` or `3.5 h`."""
+    """Format a duration, such as `5 s`, `12 min` or `3.5 h`."""
     if seconds < _MINUTE:
         return f"{seconds:.0f} s"
     return f"{seconds / _MINUTE:.0f} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
 
 
 def megabytes(size: int | None) -> str:
-    """Return a size in MiB, or `unknown`."""
+    """Format a size in MiB; `unknown` for None."""
     return "unknown" if size is None else f"{size / (1 << 20):,.0f} MiB"
 
 

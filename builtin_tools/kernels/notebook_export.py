@@ -17,7 +17,8 @@ _JSON_TYPE = re.compile(r"application/(.*\+)?json")
 def notebook_of(history: CellHistory) -> bytes:
     """Return a valid notebook with all outputs, including pictures.
 
-    A lost state becomes a Markdown cell. The metadata has the number of cells and outputs that the history dropped.
+    A lost state becomes a Markdown cell. The metadata contains the number of cells and outputs that were dropped from
+    the history.
     """
     cells = [cell for record in history.records for cell in _cells(record)]
     for number, cell in enumerate(cells, 1):
@@ -66,7 +67,7 @@ def _output(output: Output, cell: Cell) -> Any:
 
 
 def _count(cell: Cell | None) -> int | None:
-    """Return the number that the kernel gave the cell, if it is valid in a notebook."""
+    """Return the cell's execution count; None if it is missing or invalid in a notebook."""
     return cell.count if cell is not None and cell.count is not None and cell.count >= 0 else None
 
 

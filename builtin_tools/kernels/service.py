@@ -23,10 +23,10 @@ _log = logging.getLogger("knackbox.kernels")
 
 
 class Kernels:
-    """The kernels of one engine. They belong to its event loop."""
+    """The kernels of one engine. Must be used in the engine's event loop."""
 
     def __init__(self, sandbox: Sandbox, settings: KernelSettings, folder: Path) -> None:
-        """Create the service. The first stateful call starts a kernel.
+        """Create the service. No kernel is started before the first stateful call.
 
         Args:
             folder: The folder for the socket to which `knackbox kernel` connects.
@@ -57,7 +57,7 @@ class Kernels:
         return KernelSpec(preload, Mount(workspace), memory_bytes=self._settings.memory_bytes)
 
     async def aclose(self) -> None:
-        """End every kernel and remove the socket."""
+        """Stop every kernel and remove the socket."""
         self._closed = True
         async with self._opening:
             if self._server is not None:

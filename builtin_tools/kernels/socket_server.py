@@ -21,7 +21,7 @@ from sandbox.kernels.spec import KernelOwner, NoKernel
 
 _MOST_CLIENTS = 8
 _LAST_CELLS = 5
-_SHOWN = 2000  # the most characters that are shown of a cell's code and of its output
+_SHOWN = 2000  # maximum characters shown of a cell's code and of its output
 _log = logging.getLogger("knackbox.kernels")
 
 
@@ -95,7 +95,7 @@ class KernelSocketServer:
 
 
 async def _do(do: str, kernel: AgentKernel) -> dict[str, Any]:
-    """Perform the action that a client requests, and return the answer.
+    """Perform the action that a client requests, and return its result.
 
     Raises:
         NoKernel: The kernel has ended.
@@ -116,7 +116,7 @@ async def _do(do: str, kernel: AgentKernel) -> dict[str, Any]:
 
 
 async def _show(kernel: AgentKernel) -> dict[str, Any]:
-    """Return the last cells, and the variables or why they are unavailable."""
+    """Return the last cells, and the variables or the reason why they are unavailable."""
     cells = [_described(record) for record in list(kernel.history.records)[-_LAST_CELLS:]]
     try:
         return {"cells": cells, "variables": (await variables_of(kernel)).value}
@@ -150,7 +150,7 @@ def _listen(folder: Path, name: str) -> socket.socket:
             listener.bind(control_socket.address(descriptor, unfinished))
             listener.listen(_MOST_CLIENTS)
             listener.setblocking(False)
-            # Renamed once it listens: a client that is refused at the final name knows that the process has ended.
+            # Renamed once it listens: if a connection to the final name is refused, the process has ended.
             os.rename(unfinished, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         except BaseException:
             listener.close()

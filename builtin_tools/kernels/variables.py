@@ -30,7 +30,7 @@ class Variable:
     Attributes:
         length: The length of a built-in container.
         shape: The shape of an array or a table.
-        size_bytes: Its size, without the objects that it refers to.
+        size_bytes: The size of the object itself, without objects that it refers to.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Overview:
 
     Attributes:
         total: The number of variables in the kernel.
-        variables: The first of them, by name.
+        variables: The first variables, sorted by name.
     """
 
     total: int
@@ -77,7 +77,7 @@ class Overview:
         lines = [each.line for each in self.variables]
         if self.total > len(lines):
             lines.append(f"[{len(lines):,} of {self.total:,} variables shown]")
-        return "\n".join(lines) or "The kernel holds no variables."
+        return "\n".join(lines) or "The kernel has no variables."
 
 
 async def variables_of(kernel: "AgentKernel") -> Overview:

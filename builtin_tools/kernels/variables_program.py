@@ -1,4 +1,4 @@
-"""Lists the variables of a kernel, inside it. `variables.py` reads this file as text; no module imports it.
+"""Lists the variables of a kernel. Runs in the kernel: `variables.py` reads this file as text; no module imports it.
 
 It calls no method of a user's class: names and types come from the interpreter's own descriptors, lengths only from
 built-in types, shapes from numpy's C type and from pandas. After an interrupt the remaining variables are listed
@@ -38,7 +38,7 @@ class JsonDisplay:
 
 
 def answer(namespace: dict[str, Any]) -> JsonDisplay:
-    """Return the number of variables, and the first of them by name, each with its type, length or shape, and size."""
+    """Return the number of variables, and the first ones by name, each with its type, length or shape, and size."""
     found = [
         (name[:LONGEST], value)
         for name, value in list(namespace.items())
@@ -76,7 +76,7 @@ def _kind(cls: type) -> str:
 
 
 def _size(value: Any) -> tuple[Any, Any]:
-    """Return the length or shape of a value, and its size in bytes; None where one is unknown."""
+    """Return the length or shape of a value, and its size in bytes; None for what is unknown."""
     cls = type(value)
     if any(cls is each for each in _SIZED):
         return len(value), sys.getsizeof(value)

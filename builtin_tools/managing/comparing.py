@@ -31,7 +31,7 @@ class TrialOutput(TypedDict):
     """The output of trial and replace.
 
     Attributes:
-        unfit: Inputs that do not fit the parameters of both skills.
+        unfit: The number of inputs that were skipped because one of the skills does not accept them.
     """
 
     tried: int
@@ -46,7 +46,7 @@ async def correct(ctx: CallContext, library: SkillLibrary, name: str, case: Corr
     call = shown_call(name, case["arguments"])
     if "expect" not in case and "raises" not in case:
         await library.track.keep_failed(skill, case["arguments"], "reported as wrong", ctx.turn)
-        message = f"`{call}` is kept as an input with a wrong result. `show` lists it for the author of a new version."
+        message = f"`{call}` is recorded as a call with a wrong result. `show` lists it for authors of new versions."
         return Produced(summary(skill), message, (f"corrected:skill:{name}",))
     right = CorrectedCall(case["arguments"], case.get("expect"), case.get("raises", ""), user=ctx.turn.user)
     wrong = await library.correct(name, right, ctx.turn.agent_key)

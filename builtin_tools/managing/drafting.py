@@ -14,10 +14,10 @@ from engine.dispatch.refusals import wrong_arguments
 
 
 class FunctionOutput(TypedDict):
-    """One function of a script, in the output of draft without a function.
+    """One function of a script, as draft lists it if no function was chosen.
 
     Attributes:
-        why_not: "" if it can become a skill.
+        why_not: Why the function cannot become a skill; "" if it can.
     """
 
     function: str
@@ -60,7 +60,7 @@ async def draft(library: SkillLibrary, name: str, function: str) -> Produced:
             {"function": each.name, "file": each.file, "why_not": each.why_not, "about": each.about}
             for each in functions
         ]
-        head = f"The scripts of {name} have {len(functions)} functions. `other` chooses one to draft a skill from:"
+        head = f"The scripts of {name} have {len(functions)} functions. To draft a skill from one, name it in `other`:"
         return Produced(value, "\n".join([head, *lines]))
     try:
         found = SkillDraft.of(name, find_function(functions, function))

@@ -25,7 +25,7 @@ from acquired_skills.tools.describe import (
 )
 from engine.contract.context import Produced
 
-PAGE = 200  # rows in one answer
+PAGE = 200  # rows in one result
 
 
 class ShowOutput(TypedDict):

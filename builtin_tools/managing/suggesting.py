@@ -14,7 +14,9 @@ from engine.turn.discovery import Discovery
 
 
 class SuggestOutput(TypedDict):
-    """A repeated sequence of calls, and a pipeline for `compose_skill` that makes them, in the output of suggest."""
+    """A repeated sequence of calls, and a pipeline for `compose_skill` that makes these calls. The output of
+    suggest.
+    """
 
     tools: list[str]
     times: int

@@ -1,4 +1,4 @@
-"""`MemoryChange`: changes the memory in one transaction, of which either everything is stored or nothing."""
+"""`MemoryChange`: changes the memory in one transaction. Either all of its changes are stored or none."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +14,10 @@ from builtin_tools.memory.view import AT_ONCE, MemoryView
 class MemoryChange(MemoryView):
     """Reads and writes within an open transaction. Every method blocks.
 
-    All changes of a transaction have the same generation, by which indexes notice them.
+    All changes of a transaction get the same generation number, which tells search indexes what is new.
 
     Attributes:
-        generation: The generation of this transaction.
+        generation: The generation number of this transaction.
         now: The time of this transaction, in seconds since the epoch.
     """
 
@@ -39,7 +39,7 @@ class MemoryChange(MemoryView):
         return entries
 
     def put(self, entry: Entry) -> Entry:
-        """Store an entry as it is, in place of one with the same id. For undoing a change, and for imports."""
+        """Store an entry with its id, replacing any entry with that id. Used to undo changes and for imports."""
         stored = replace(entry, generation=self.generation)
         self.connection.execute(delete(REMOVALS).where(REMOVALS.c.id == entry.id))
         self.connection.execute(delete(ENTRIES).where(ENTRIES.c.id == entry.id))
@@ -47,18 +47,18 @@ class MemoryChange(MemoryView):
         return stored
 
     def close(self, entry: Entry, at: float, successor: str = "") -> None:
-        """Let an entry stop holding at a time, which `successor` replaces from then on. Its text is kept."""
+        """Mark an entry as no longer true from time `at` on, and as replaced by `successor`. Its text is kept."""
         values: dict[str, Any] = {"holds_to": at, "generation": self.generation}
         if successor:
             values["successor"] = successor
         self.connection.execute(update(ENTRIES).where(ENTRIES.c.id == entry.id).values(**values))
 
     def set_data(self, entry: Entry, data: Mapping[str, Any]) -> None:
-        """Replace the `data` of an entry. It is not searched, so indexes need not know."""
+        """Replace the `data` of an entry. The generation stays, because `data` is not indexed."""
         self.connection.execute(update(ENTRIES).where(ENTRIES.c.id == entry.id).values(data=json_text(data)))
 
     def remove(self, entries: Collection[Entry]) -> None:
-        """Delete entries. Entries that they replaced keep their intervals. Only `Erasure` calls this for people."""
+        """Delete entries. Entries that they replaced stay closed. To forget entries for a person, use `Erasure`."""
         every = list(entries)
         for start in range(0, len(every), AT_ONCE):
             some = every[start : start + AT_ONCE]
@@ -70,7 +70,7 @@ class MemoryChange(MemoryView):
             self.connection.execute(insert(REMOVALS), rows)
 
     def add_document(self, document: KnownDocument, passages: Sequence[NewEntry]) -> list[Entry]:
-        """Store a document with its passages. One with the same id is replaced."""
+        """Store a document with its passages, replacing any document with the same id."""
         self.remove_document(document.id)
         self.connection.execute(insert(DOCUMENTS), [document_row(document)])
         return self.insert_all([replace(each, document=document.id) for each in passages])
@@ -89,7 +89,7 @@ class MemoryChange(MemoryView):
             self.connection.execute(insert(PAIRS), [{"older": older.id, "newer": newer.id, "why": why}])
 
     def settle_pair(self, older: str, newer: str) -> None:
-        """Record that two entries do not contradict each other, or that one of them was closed."""
+        """Delete an open pair, because the contradiction between its two entries has been decided."""
         self.connection.execute(delete(PAIRS).where(PAIRS.c.older == older, PAIRS.c.newer == newer))
 
     def settle_removals(self, ids: Collection[str]) -> None:
@@ -100,7 +100,7 @@ class MemoryChange(MemoryView):
             self.connection.execute(update(REMOVALS).where(chosen).values(pending=False))
 
     def forget_removals(self, owner: str) -> None:
-        """Delete what is known of an owner's removed entries. The owner's index must be deleted, too."""
+        """Delete the list of an owner's removed entries. The owner's index must be deleted, too."""
         self.connection.execute(delete(REMOVALS).where(REMOVALS.c.owner == owner))
 
     def new_id(self) -> str:

@@ -1,9 +1,9 @@
-"""Adds a fact and closes the facts that it contradicts, by rules. Nothing is deleted.
+"""Adds a fact and, by rules, closes the facts that it contradicts: they are marked as no longer true, not deleted.
 
 Two statements about the same subject and attribute contradict each other if their values differ and the attribute has
-one value, or if one denies the value of the other. The facts of an attribute form a line in time: each holds from when
-it began until the next one begins, in whatever order they are learned. If two texts differ only in their numbers but no
-rule understands them, the pair stays open.
+one value, or if one denies the other's value. The facts about an attribute form a timeline: each is true from its
+beginning until the next one begins, in whatever order they are learned. If two texts differ only in their numbers but
+no rule understands them, they are recorded as an open pair.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ from builtin_tools.memory.entries import Entry, NewEntry, Statement
 from builtin_tools.memory.statement_words import differences, same_value, value_words
 from builtin_tools.memory.statements import SOME_ATTRIBUTE
 
-REPEATS = "repeats"  # how often a fact was said again, in the data of an entry
-_FEWEST_WORDS = 3  # words besides numbers that two texts share before they are compared
+REPEATS = "repeats"  # key in the data of an entry: how often the fact was repeated
+_FEWEST_WORDS = 3  # words besides numbers that two texts must share to be compared
 
 
 @dataclass(frozen=True, slots=True)
 class AddedFact:
-    """What adding a fact did.
+    """The result of adding a fact.
 
     Attributes:
-        entry: The fact.
-        known: The same text was stored before and still holds, so nothing was added.
-        closed: Facts that it replaced.
-        open: Facts that it may contradict.
+        entry: The stored fact.
+        known: Whether the same text was already stored and is still true, so that nothing was added.
+        closed: Facts that the new one replaced.
+        open: Facts that the new one may contradict.
     """
 
     entry: Entry
@@ -40,8 +40,8 @@ def add_fact(memory: MemoryChange, new: NewEntry, instead_of: str = "") -> Added
 
     Args:
         memory: The open transaction.
-        new: The fact. Without a known beginning it holds from when it was learned.
-        instead_of: The value that the text says it replaces, such as "Paris" in "moved from Paris to Rome".
+        new: The fact. If its beginning is unknown, it is true from when it was learned.
+        instead_of: The old value that the text mentions, such as "Paris" in "moved from Paris to Rome".
     """
     learned = memory.now if new.learned is None else new.learned
     ended_before = new.holds_from is None and new.holds_to is not None and new.holds_to <= learned
@@ -79,7 +79,7 @@ def add_fact(memory: MemoryChange, new: NewEntry, instead_of: str = "") -> Added
 
 
 def contradicts(one: Statement, other: Statement) -> bool:
-    """Return whether two statements about the same subject and attribute cannot hold at the same time."""
+    """Return whether two statements about the same subject and attribute cannot be true at the same time."""
     same = same_value(one.value, other.value)
     if one.negated or other.negated:
         return same and one.negated != other.negated
@@ -87,7 +87,7 @@ def contradicts(one: Statement, other: Statement) -> bool:
 
 
 def _with_attribute(memory: MemoryChange, new: NewEntry, instead_of: str) -> NewEntry:
-    """Return the fact with the attribute of the fact that it says it replaces."""
+    """Return the new fact with the attribute of the known fact whose value is `instead_of`."""
     said = new.statement
     if said is None:
         return new
@@ -105,7 +105,7 @@ def _mentions(value: str, other: str) -> bool:
 
 
 def _rivals(memory: MemoryChange, new: NewEntry) -> list[Entry]:
-    """Return the facts that cannot hold at the same time as this one, oldest first."""
+    """Return the known facts that cannot be true at the same time as the new one, oldest first."""
     said = new.statement
     if said is None:
         return []
@@ -118,7 +118,7 @@ def _rivals(memory: MemoryChange, new: NewEntry) -> list[Entry]:
 
 
 def _repeated(alike: Sequence[Entry], new: NewEntry, learned: float) -> Entry | None:
-    """Return the entry with the same text that still holds, unless the new one states another time."""
+    """Return the entry with the same text that is still true, unless the new fact states another time."""
     text = " ".join(new.text.lower().split()).strip(" .!")
     for each in alike:
         same = " ".join(each.text.lower().split()).strip(" .!") == text
@@ -132,7 +132,7 @@ def _outlasts(entry: Entry, end: float) -> bool:
 
 
 def _close_denied(memory: MemoryChange, entry: Entry, alike: Sequence[Entry], begins: float) -> list[Entry]:
-    """Close the facts whose text the new one denies word for word."""
+    """Close the facts that the new one denies: their texts differ only by a negation."""
     found = [
         each
         for each in alike

@@ -1,4 +1,4 @@
-"""Entries as tools and commands show them: as JSON values, and as lines for people and models."""
+"""Describes entries and documents for tools and commands: as JSON values, and as lines for people and models."""
 
 from datetime import UTC, datetime
 
@@ -11,12 +11,12 @@ _SHORT = 160  # characters of a text in a list
 
 
 class EntryOutput(TypedDict):
-    """An entry.
+    """An entry of the memory.
 
     Attributes:
-        source: Who said it or which document it is from, in words.
-        learned: ISO 8601, UTC, like all times.
-        holds_from, holds_to: When it holds; null for an open end.
+        source: Who said it, or which document contains it, in words.
+        learned: When the entry was stored. All times are ISO 8601 in UTC.
+        holds_from, holds_to: The period in which the entry is true; null for an open end.
         replaced_by: The id of the entry that replaced it, or null.
     """
 
@@ -32,15 +32,17 @@ class EntryOutput(TypedDict):
 
 
 class HitOutput(EntryOutput):
-    """An entry that was found.
+    """An entry that a search found.
 
     Attributes:
-        score, fit: Its rank among the hits, and the probability that it answers the request.
-        holds: Whether it holds at the time that was asked for.
-        document: Title and place of its document, or null.
-        page, start, end: The place of a passage: its page, and the characters in the extracted text.
-        contradicts: Other entries that may contradict it, undecided.
-        around: The passages before and after it.
+        score: Ranks the hits of one request, higher is better.
+        fit: The probability that the entry answers the request.
+        holds: Whether the entry is true at the time that was asked for.
+        document: The title and the path or URL of the entry's document, or null.
+        page, start, end: Where a passage is in its document: the page, and the range of characters in the extracted
+            text.
+        contradicts: Other entries that may contradict this one. It is not decided which is right.
+        around: The passages before and after a passage.
     """
 
     score: float
@@ -55,11 +57,11 @@ class HitOutput(EntryOutput):
 
 
 class DocumentOutput(TypedDict):
-    """A document.
+    """A document in the memory.
 
     Attributes:
-        uri: Its path in the workspace, or its URL.
-        characters: The length of its extracted text.
+        uri: The document's path in the workspace, or its URL.
+        characters: The length of the extracted text.
     """
 
     id: str

@@ -1,6 +1,7 @@
-"""`Entry`: one thing that is remembered, with its source and the time in which it holds.
+"""`Entry`: one thing that is remembered, with its source and the period in which it is true.
 
-All times are in seconds since the epoch. An entry's text never changes; a statement that replaces it is another entry.
+All times are in seconds since the epoch. An entry's text never changes: a new statement becomes a new entry that
+replaces the old one.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from engine.retrieval.passage import Passage
 
 
 class EntryKind(StrEnum):
-    """What an entry is.
+    """The kind of an entry.
 
     Attributes:
         FACT: A statement that somebody made.
@@ -28,7 +29,7 @@ class EntryKind(StrEnum):
 
 
 class SourceKind(StrEnum):
-    """Where an entry comes from.
+    """The kind of source of an entry.
 
     Attributes:
         USER: A person entered it.
@@ -48,11 +49,11 @@ class EntrySource:
     """The provenance of an entry.
 
     Attributes:
-        user, agent: For whom and by whom it was stored.
-        call_id: The call that stored it; "" if it was not a call.
+        user, agent: The user for whom and the agent by which the entry was stored.
+        call_id: The id of the call that stored the entry; "" if it was not stored by a call.
         page: The page of the document, from 1; None if the document has no pages.
         start, end: The range of characters in the document's extracted text; `end` is excluded.
-        of: Ids of the entries from which it was derived.
+        of: Ids of the entries from which the entry was derived.
     """
 
     kind: SourceKind
@@ -67,14 +68,15 @@ class EntrySource:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a fact says, so that statements about the same thing can be compared.
+    """The subject, attribute and value of a fact, for comparing statements about the same thing.
 
     Attributes:
         subject: What the fact is about, in lower case; ``"user"`` for the user who speaks.
         attribute: The property, in lower case, such as ``"home"``.
-        value: Its value, as it was written.
-        negated: The fact denies this value.
-        multiple: The attribute can have several values at once, so that a new one does not replace the others.
+        value: The value of the attribute, as it was written.
+        negated: Whether the fact denies this value.
+        multiple: Whether the attribute can have several values at once. If so, a new value does not replace the old
+            ones.
     """
 
     subject: str
@@ -90,13 +92,13 @@ class NewEntry:
 
     Attributes:
         owner: ``user:<name>`` or a shared space (`builtin_tools.memory.scope`).
-        title: What the text belongs to, such as the headings above a passage. It is searched, too.
+        title: The context of the text, such as the headings above a passage. Searches include it.
         document: The id of the document that a passage is part of; "" for others.
-        position: The place of a passage in its document, from 0.
-        learned: When it was learned; None for now.
-        holds_from, holds_to: The interval in which it holds; None for an open end. `holds_to` is excluded.
+        position: The index of a passage in its document, from 0.
+        learned: When the entry was learned; None for now.
+        holds_from, holds_to: The period in which the entry is true; None for an open end. `holds_to` is excluded.
         skeleton: A key that is equal for texts that differ only in numbers or negation; "" for none.
-        data: JSON values that belong to the kind, such as the counts of a lesson.
+        data: JSON values for this kind of entry, such as the counts of a lesson.
     """
 
     owner: str
@@ -117,11 +119,11 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stored entry. The attributes that `NewEntry` also has are explained there.
+    """A stored entry. See `NewEntry` for the other attributes.
 
     Attributes:
-        successor: The id of the entry that replaced it; "" for none.
-        generation: The generation of its last change.
+        successor: The id of the entry that replaced this one; "" if there is none.
+        generation: The generation number of the last change of this entry.
     """
 
     id: str
@@ -144,16 +146,16 @@ class Entry:
 
     @property
     def begins(self) -> float:
-        """When it begins to hold. Without a known beginning, when it was learned."""
+        """When the entry becomes true. If that is unknown, when it was learned."""
         return self.learned if self.holds_from is None else self.holds_from
 
     def holds_at(self, time: float) -> bool:
-        """Return whether it holds at a time."""
+        """Return whether the entry is true at a time."""
         after = self.holds_from is None or self.holds_from <= time
         return after and (self.holds_to is None or time < self.holds_to)
 
     def passage(self) -> Passage:
-        """Return what the index of its owner contains of it."""
+        """Return the passage for the search index."""
         return Passage(
             id=self.id,
             text=self.text,
@@ -173,11 +175,11 @@ class KnownDocument:
     """A document whose passages are entries.
 
     Attributes:
-        uri: Where it was read: a path in the workspace, or a URL.
-        digest: SHA-256 of its bytes, in hexadecimal digits.
+        uri: The path in the workspace or the URL from which the document was read.
+        digest: SHA-256 of the document's bytes, in hexadecimal digits.
         media_type: The format that was detected, such as ``"application/pdf"``.
-        text: The extracted text, to which the offsets of its passages refer.
-        learned: When this version was stored.
+        text: The extracted text. The offsets of passages refer to it.
+        learned: When this version of the document was stored.
         data: JSON values, such as the number of pages.
     """
 
@@ -198,8 +200,8 @@ class OpenPair:
     """Two facts that may contradict each other.
 
     Attributes:
-        older, newer: Their ids.
-        why: The reason, in words for people.
+        older, newer: The ids of the two facts.
+        why: Why they may contradict each other, in words for people.
     """
 
     older: str

@@ -1,8 +1,8 @@
-"""`Erasure`: forgets entries completely, wherever the home has copies of them.
+"""`Erasure`: erases entries and every copy of them in the home.
 
-The rows are overwritten in the database, the indexes are rewritten, the write-ahead logs emptied, the same rows removed
-from the backups, and requests with the forgotten texts removed from what the retrieval of skills has learned. At the
-end, every file of the home is searched for the texts, and those that still contain one are named.
+The rows are overwritten in the database and removed from the backups, the search indexes are rewritten, and the
+write-ahead log is emptied. Requests that contain an erased text are deleted from the learned requests of skills. At the
+end, every file of the home is searched for the texts, and files that still contain one are reported.
 """
 
 import contextlib
@@ -21,21 +21,21 @@ from builtin_tools.memory.view import AT_ONCE
 from engine.stores.locks import FileLock
 from engine.stores.sqlite_file import connect
 
-MOST_SEARCHED = 2_000  # texts that the home is searched for; of more, every so many-th
-_PATIENCE_S = 10.0  # how long to wait for readers of the log
+MOST_SEARCHED = 2_000  # maximum texts to search the home for; of more texts, an evenly spaced sample is searched
+_PATIENCE_S = 10.0  # how long to wait for connections that read the log
 _POLL_S = 0.02
 _LOG_ENDS = ("-wal", "-shm")
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where copies may be.
+    """Folders and databases that may contain copies of entries.
 
     Attributes:
         home: The folder that is searched.
         backups: The folder of the backups.
-        databases: Databases that are rewritten if they still contain a forgotten text.
-        others: Folders outside the home that are searched, too, such as a configured workspace.
+        databases: Databases that are rewritten if they still contain an erased text.
+        others: Folders outside the home that are also searched, such as a configured workspace.
     """
 
     home: Path
@@ -46,11 +46,11 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class ErasedMemories:
-    """What was erased.
+    """The result of an erasure.
 
     Attributes:
-        requests: Learned requests of skills that were deleted, because they contained a forgotten text.
-        remaining: Files that still contain a forgotten text.
+        requests: The number of learned requests of skills that were deleted because they contained an erased text.
+        remaining: Files that still contain an erased text.
     """
 
     entries: int = 0
@@ -75,9 +75,9 @@ class Erasure:
         """Create the object.
 
         Args:
-            forget_requests: Deletes learned requests that contain one of the texts, and returns how many.
-            forget_plans: Deletes the plans of consolidation of an owner, which may contain words of entries.
-            in_backups: Whether the rows are removed from the backups, too.
+            forget_requests: Deletes the learned requests that contain one of the texts, and returns their number.
+            forget_plans: Deletes the consolidation plans of an owner, which may contain words from entries.
+            in_backups: Whether to remove the rows from the backups, too.
         """
         self._store = store
         self._indexes = indexes
@@ -114,7 +114,7 @@ class Erasure:
         return ErasedMemories(len(every), len(documents), requests, tuple(self._remaining(texts, progress)))
 
     def erase_owner(self, owner: str, progress: Progress | None = None) -> ErasedMemories:
-        """Erase everything of one owner, and what is known of earlier removals.
+        """Erase all entries and documents of one owner, and the ids of entries that were removed earlier.
 
         Raises:
             StoreBusy: As in `erase`.
@@ -129,7 +129,7 @@ class Erasure:
         return erased
 
     def finish(self) -> None:
-        """Erase the copies of entries that were deleted before, for instance by a process that was killed.
+        """Erase the remaining copies of deleted entries, for instance after a process was killed during an erasure.
 
         Raises:
             StoreBusy: Other processes used a file for too long.
@@ -138,7 +138,7 @@ class Erasure:
             pending = memory.pending_removals()
         if pending:
             if self._in_backups and self._places.backups.is_dir():
-                # This waits for a backup that is being taken, which may still contain the rows.
+                # Waits for a backup in progress, which may still contain the rows.
                 with FileLock(self._places.backups / ".lock").exclusive():
                     for copy in self._places.backups.rglob("memory.db"):
                         _erase_rows(copy, pending)
@@ -147,7 +147,7 @@ class Erasure:
         self._truncate_log()
 
     def _remaining(self, texts: Sequence[str], progress: Progress | None) -> list[Path]:
-        """Return the files that contain one of the texts, after rewriting the databases that contain remnants."""
+        """Rewrite databases that still contain one of the texts, then return all files that contain one."""
         step = -(-len(texts) // MOST_SEARCHED) or 1
         searched = texts[::step]
         found = self._search(searched, progress)
@@ -171,14 +171,14 @@ def _belongs(path: Path, database: Path) -> bool:
 
 
 def _rewrite(file: Path) -> None:
-    """Rewrite a database, so that no remnants of deleted rows are left. One that is in use stays as it is."""
+    """Rewrite a database to remove remnants of deleted rows. A database in use is left as it is."""
     with contextlib.suppress(sqlite3.Error), closing(connect(file)) as connection:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def _erase_rows(copy: Path, ids: Sequence[str]) -> None:
-    """Remove entries, and documents without passages, from a copy of the database. A damaged copy stays as it is."""
+    """Delete entries, and documents left without passages, from a backup. A damaged backup is left as it is."""
     with contextlib.suppress(sqlite3.Error), closing(connect(copy)) as connection:
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Reads the lines of an export of a memory, and refuses the export if one of them could not be used later."""
+"""Reads a memory export, and refuses it if any line is invalid."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from builtin_tools.memory.tables import json_text, source_of
 
 FORMAT = "knackbox_memory"
 VERSION = 1
-MOST_POSITION = 2**31 - 2  # an index stores positions in 32 bits, and compares each with the next one
+MOST_POSITION = 2**31 - 2  # an index stores positions, and the position after each, in 32 bits
 _ID = re.compile(r"[0-9a-f]{32}")
 
 T = TypeVar("T", Entry, KnownDocument, OpenPair)
@@ -24,14 +24,14 @@ _ENTRY, _DOCUMENT, _PAIR = TypeAdapter(Entry), TypeAdapter(KnownDocument), TypeA
 
 
 class _FactData(BaseModel):
-    """What `Entry.data` of a fact may contain. The names are those of `REPEATS` and `TIMES`."""
+    """The allowed contents of `Entry.data` for a fact. The field names are the values of `REPEATS` and `TIMES`."""
 
     repeats: NonNegativeInt = 0
     times: list[tuple[float | None, float | None]] = []
 
 
 class _LessonData(BaseModel):
-    """What `Entry.data` of a lesson contains: see `Lesson.data`."""
+    """The contents of `Entry.data` for a lesson, as `Lesson.data` returns them."""
 
     mistake: str
     fix: str
@@ -49,12 +49,12 @@ class _LessonData(BaseModel):
 
 
 class ImportRefused(Exception):
-    """The file is not an export of a memory, or a line of it is invalid. Nothing was imported."""
+    """The file is not a memory export, or one of its lines is invalid. Nothing was imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedMemories:
-    """The contents of an export, owned by the scope's user or by shared spaces."""
+    """The contents of an export. Their owners are the importing user and shared spaces."""
 
     documents: list[KnownDocument]
     entries: list[Entry]
@@ -62,7 +62,7 @@ class ExportedMemories:
 
 
 def read_export(lines: Iterable[str], scope: MemoryScope) -> ExportedMemories:
-    """Return the contents of an export.
+    """Check and return the contents of an export.
 
     Raises:
         ImportRefused: A line is invalid.
@@ -78,7 +78,7 @@ def read_export(lines: Iterable[str], scope: MemoryScope) -> ExportedMemories:
             values = json.loads(line)
             if number == 1:
                 if values.get(FORMAT) != VERSION:
-                    raise ImportRefused(f"Line 1 is not the header of an export of a memory, version {VERSION}.")
+                    raise ImportRefused(f"Line 1 is not the header of a memory export, version {VERSION}.")
             elif "document" in values:
                 document = _document(values["document"], scope)
                 _add(documents, document.id, document)
@@ -128,10 +128,10 @@ def _entry(values: Mapping[str, Any], scope: MemoryScope) -> Entry:
 
 
 def _typed(adapter: TypeAdapter[T], value: T) -> T:
-    """Return a value whose attributes have the types that its class declares.
+    """Check that the attributes of a value have the declared types, and return it.
 
     Raises:
-        ValidationError: One has another type.
+        ValidationError: An attribute has a wrong type.
     """
     return adapter.validate_json(json_text(asdict(value)), strict=True)
 
@@ -145,7 +145,7 @@ def _add(known: dict[str, T], id_: str, value: T) -> None:
 
 
 def _check_times(*times: float | None) -> None:
-    """Raise an error for times that cannot be shown as dates."""
+    """Raise ValueError for times that cannot be converted to dates."""
     for time in times:
         if time is not None:
             try:

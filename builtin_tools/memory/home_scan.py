@@ -1,4 +1,4 @@
-"""`files_containing`: searches every file below a folder for texts, in the encodings that programs use."""
+"""`files_containing`: searches every file below a folder for texts, in common encodings."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import re2
 
-_BLOCK = 4 << 20  # bytes read at once
-_SHORTEST = 4  # characters; a shorter text occurs anywhere by chance
-_LONGEST = 400  # characters of a longer text that are searched, from its beginning and its middle
+_BLOCK = 4 << 20  # bytes to read at once
+_SHORTEST = 4  # characters; shorter texts occur by chance in unrelated files
+_LONGEST = 400  # characters; of a longer text, this many from its beginning and from its middle are searched
 _MEMORY = 1 << 28  # bytes that the matcher may use
 ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 
@@ -16,14 +16,14 @@ Progress = Callable[[int, int], None]
 
 
 def files_containing(root: Path, texts: Iterable[str], progress: Progress | None = None) -> list[Path]:
-    """Return the files below a folder that contain one of the texts as bytes, sorted. Links are not followed.
+    """Return the files below a folder that contain one of the texts, sorted. Symbolic links are skipped.
 
-    A text is searched in UTF-8 and UTF-16, and as JSON writes it.
+    Each text is searched in UTF-8 and UTF-16, as it is and as a JSON string.
 
     Args:
         root: The folder.
-        texts: The texts. Those of fewer than four characters are not searched.
-        progress: Called with the number of files that were searched, and their total.
+        texts: The texts. Texts of fewer than four characters are not searched.
+        progress: Called with the number of searched files and the total number of files.
     """
     needles = sorted({needle for text in texts for needle in _needles(text)})
     if not needles:
@@ -70,6 +70,6 @@ def _contains(path: Path, matcher: "re2.Set", overlap: int) -> bool:
                 if matcher.Match(rest + block):
                     return True
                 rest = (rest + block)[-overlap:] if overlap else b""
-    except OSError:  # it disappeared
+    except OSError:  # the file has disappeared or is unreadable
         return False
     return False

@@ -1,8 +1,8 @@
 """`MemoryIndexes`: one search index for each owner, kept up to date with the store.
 
-An index remembers how far it has read the changes of its owner, and reads newer ones before a search, whichever process
-made them. A lock for each owner makes erasing wait for a process that is writing to the index, so that nothing that was
-erased can be written to it again.
+An index records the last change of its owner's entries that it contains, and adds newer changes before each search, no
+matter which process made them. Erasing takes a lock for each owner, so no process can write erased entries back to the
+index.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from engine.stores.locks import FileLock
 if TYPE_CHECKING:
     from engine.stores.embedder import Embedder
 
-BATCH = 500  # entries in one transaction
-AT_ONCE = 2_000  # changes that a search waits for; more are indexed in the background
-MOST_OPEN = 32  # open indexes
-_PLACE, _GENERATION = "place", "generation"  # notes in an index
+BATCH = 500  # maximum changes in one transaction
+AT_ONCE = 2_000  # maximum changes that a search waits for; the rest are indexed in the background
+MOST_OPEN = 32  # maximum open indexes
+_PLACE, _GENERATION = "place", "generation"  # keys of values that an index stores
 
-Progress = Callable[[int, int], None]  # called with the number of finished entries and the total
+Progress = Callable[[int, int], None]  # called with the number of indexed entries and the total
 
 
 class OwnerIndex:
@@ -53,7 +53,7 @@ class OwnerIndex:
         return self._store.generation() == self._seen
 
     def catch_up(self, most: int | None = None, progress: Progress | None = None) -> bool:
-        """Index what changed, at most about `most` entries. Return whether the index is now complete."""
+        """Index changed entries, at most about `most`. Return whether the index is now complete."""
         if self.current():
             return True
         with self._mutex:
@@ -76,9 +76,9 @@ class OwnerIndex:
             return False
 
     def erase(self) -> None:
-        """Remove what was removed from the store, so that no byte of it is left in the file.
+        """Remove entries that were removed from the store, leaving none of their bytes in the file.
 
-        The caller holds `lock`.
+        The caller must hold `lock`.
 
         Raises:
             StoreBusy: Other processes used the file for too long.
@@ -108,9 +108,9 @@ class OwnerIndex:
             return memory.count_changed(self.owner, self._place(self._store.generation()))
 
     def _place(self, generation: int) -> Place:
-        """Return the place of the last change in the index, after emptying one that belongs to another database."""
+        """Return the last change that the index contains. An index of another database is emptied first."""
         noted = int(self.index.note(_GENERATION) or 0)
-        # The generations of a restored backup are far ahead, so that it is not mistaken for the database before it.
+        # A restored backup continues with far higher generations, which shows that the index is of another database.
         if noted and not noted <= generation < noted + GENERATIONS_AHEAD:
             self.index.clear()
         found = self.index.note(_PLACE)
@@ -124,12 +124,12 @@ class MemoryIndexes:
     """The indexes of all owners. Thread-safe. Every method blocks."""
 
     def __init__(self, folder: Path, store: MemoryStore, embedder: "Callable[[], Embedder]") -> None:
-        """Create the object; an index is opened at its first use.
+        """Create the object. Each index is opened at its first use.
 
         Args:
-            folder: The folder of the files. Their names do not contain those of the owners.
-            store: What is indexed.
-            embedder: Returns the embedder, which may take a second to load.
+            folder: The folder of the index files. File names do not contain owners' names.
+            store: The store whose entries are indexed.
+            embedder: Returns the embedder. The first call may take a second.
         """
         self._folder = folder
         self._store = store
@@ -143,7 +143,7 @@ class MemoryIndexes:
         return self._caught_up(owner).index.search(query, limit, where)
 
     def similar(self, owner: str, text: str, limit: int, where: PassageFilter) -> list[tuple[str, float]]:
-        """Return the ids of the entries of one owner that are most similar to a text, each with its cosine."""
+        """Return the ids of the owner's entries that are most similar to a text, each with its cosine."""
         return self._caught_up(owner).index.similar(text, limit, where)
 
     def size(self, owner: str) -> int:
@@ -151,7 +151,7 @@ class MemoryIndexes:
         return len(self.of(owner).index)
 
     def of(self, owner: str) -> OwnerIndex:
-        """Return the index of an owner, which may be behind the store."""
+        """Return the index of an owner. It may lack recent changes."""
         with self._lock:
             found = self._open.get(owner)
             if found is None:
@@ -174,11 +174,11 @@ class MemoryIndexes:
             self._open.pop(owner, None)
 
     def path(self, owner: str) -> Path:
-        """Return the file of an owner's index."""
+        """Return the path of an owner's index."""
         return self._folder / f"{hashlib.sha256(owner.encode()).hexdigest()[:32]}.db"
 
     def close(self) -> None:
-        """Stop indexing and close all files. A later use opens them again."""
+        """Stop indexing and close all files. Later calls open them again."""
         with self._lock:
             every, self._open = list(self._open.values()), OrderedDict()
             threads, self._background = list(self._background.values()), {}
@@ -196,7 +196,7 @@ class MemoryIndexes:
         return one
 
     def _continue(self, one: OwnerIndex) -> None:
-        """Index the rest in a thread; until it is done, searches use what is already indexed."""
+        """Index the remaining changes in a thread. Until it is done, searches miss some of them."""
         with self._lock:
             running = self._background.get(one.owner)
             if running is not None and running.is_alive():

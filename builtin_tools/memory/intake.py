@@ -1,4 +1,6 @@
-"""`DocumentIntake`: the part of the memory that reads documents, which the service uses if it is there."""
+"""`DocumentIntake`: the interface for storing documents in the memory. Without an implementation, documents are
+refused.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,11 +10,11 @@ from engine.contract.context import CallContext
 
 @dataclass(frozen=True, slots=True)
 class IntakeResult:
-    """A document that was taken in.
+    """The result of storing one document.
 
     Attributes:
-        unchanged: The same content was stored before, so nothing was changed.
-        note: What the reader must know, such as that pages without text were found; "" for nothing.
+        unchanged: Whether the same content was already stored, so that nothing was changed.
+        note: A remark, such as that pages have no text; "" if there is none.
     """
 
     document_id: str
@@ -25,10 +27,10 @@ class IntakeResult:
 
 
 class DocumentIntake(Protocol):
-    """Parses documents in a box and stores their passages."""
+    """Reads documents in a box and stores their passages."""
 
     async def ingest(self, ctx: CallContext, source: str, space: str, owner: str) -> list[IntakeResult]:
-        """Take in a file or a folder of the workspace, or a URL.
+        """Store a file or a folder of the workspace, or a URL.
 
         Args:
             ctx: The call, whose sandbox, workspace and progress are used.

@@ -1,4 +1,4 @@
-"""`knowledge_base`: adds to the long-term memory, lists its documents and forgets."""
+"""`knowledge_base`: adds to the long-term memory, lists its documents, and deletes from it."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -16,16 +16,16 @@ from engine.dispatch.refusals import not_configured, wrong_arguments
 from engine.policy.risk import RISK_ARGUMENTS
 from engine.registry.decorate import tool
 
-_MOST_SHOWN = 20  # entries of a preview in the message
+_MOST_SHOWN = 20  # maximum entries of a preview that the message lists
 
 
 class InsertedOutput(TypedDict):
     """The output of insert_fact.
 
     Attributes:
-        known: The same fact was stored before, so nothing was added.
-        replaced: Facts that it made outdated. They are kept with the time until which they held.
-        undecided: Facts that may contradict it. Both are kept.
+        known: Whether the same fact was already stored, so that nothing was added.
+        replaced: Facts that the new one replaced. They are kept, with the time until which they were true.
+        undecided: Facts that may contradict the new one. All of them are kept.
     """
 
     entry: EntryOutput
@@ -35,10 +35,10 @@ class InsertedOutput(TypedDict):
 
 
 class IntakeOutput(TypedDict):
-    """A document that ingest_document took in.
+    """A document that ingest_document stored.
 
     Attributes:
-        unchanged: The same content was stored before.
+        unchanged: Whether the same content was already stored.
     """
 
     id: str
@@ -54,9 +54,9 @@ class ForgetOutput(TypedDict):
     """The output of forget and reset_all.
 
     Attributes:
-        deleted: Whether anything was deleted. If not, this is a preview.
-        confirm: The code that confirms the preview; null after deleting.
-        entries, documents: What was or would be deleted.
+        deleted: Whether anything was deleted. If not, the output is a preview.
+        confirm: The code with which to confirm the preview; null after the deletion.
+        entries, documents: The entries and documents that were, or would be, deleted.
         still_in: Files of the home that still contain a deleted text.
     """
 
@@ -102,16 +102,16 @@ async def knowledge_base(
 ) -> Produced[InsertedOutput | list[IntakeOutput] | list[DocumentOutput] | ForgetOutput]:
     """Add to the long-term memory, list its documents, or forget. To search it, use `recall`.
 
-    `insert_fact` stores one statement that should be known in later conversations, such as "Ada's deadline is Friday".
+    `insert_fact` stores one statement to remember in later conversations, such as "Ada's deadline is Friday".
     A newer statement about the same thing replaces an older one, which is kept as history. Do not store what is only
     needed for the current task (use `scratchpad`), settled properties of the user (`update_profile`), or a mistake with
     its fix (`learn_skill`). `ingest_document` stores a file or folder of the workspace, or a web page, for search.
     `list_docs` lists the stored documents.
 
-    `forget` deletes completely and for ever, by `ids`, by `document`, or by `query`. `reset_all` deletes everything of
-    this user, or of `space`. A query and reset_all delete nothing at first: they return what would be deleted and a
-    code. Show this to the user; if the user agrees, repeat the call with `confirm` set to the code. Forget only when
-    the user asks for it. If a fact has merely changed, insert the new one.
+    `forget` deletes permanently, by `ids`, by `document`, or by `query`. `reset_all` deletes everything of
+    this user, or of `space`. `forget` by `query` and `reset_all` delete nothing at first: they return a preview and a
+    code. Show the preview to the user; if the user agrees, repeat the call with `confirm` set to the code. Forget only
+    when the user asks for it. If a fact has merely changed, insert the new one.
 
     Args:
         action: What to do.
@@ -120,12 +120,12 @@ async def knowledge_base(
         query: forget: words that the entries contain, or a description of them.
         ids: forget: ids of entries, as `recall` shows them.
         document: forget: the id, path or URL of a document.
-        space: `personal:<name>` or `shared:<name>`. Default: personal:general. Shared spaces are seen by other users.
-        subject: insert_fact: what the fact is about, if you know it, with attribute and value.
+        space: `personal:<name>` or `shared:<name>`. Default: personal:general. Other users can read shared spaces.
+        subject: insert_fact: what the fact is about. Optional; set it together with `attribute` and `value`.
         attribute: insert_fact: which property, such as "employer".
         value: insert_fact: the value of the property, such as "Acme".
-        since: insert_fact: from when it holds, if it is not from now: "2024-03-05", "March 2024", "two weeks ago".
-        until: insert_fact: until when it holds.
+        since: insert_fact: from when the fact is true, if not from now: "2024-03-05", "March 2024", "two weeks ago".
+        until: insert_fact: until when the fact is true.
         confirm: forget, reset_all: the code of the preview.
     """
     service = ctx.need(MemoryService)
@@ -172,7 +172,7 @@ def _inserted(added: AddedFact) -> Produced[InsertedOutput | list[IntakeOutput] 
         return Produced(output, f"Already known: [{added.entry.id}]")
     lines = [f"Stored: [{added.entry.id}]"]
     lines += [f"It replaces: {line_of(each)[2:]}" for each in added.closed]
-    lines += [f"It may contradict, both are kept: {line_of(each)[2:]}" for each in added.open]
+    lines += [f"It may contradict another fact; both are kept: {line_of(each)[2:]}" for each in added.open]
     return Produced(output, "\n".join(lines), (f"remembered:{added.entry.id}",))
 
 
@@ -220,14 +220,14 @@ async def _forget(
     if not sure and confirm != preview.code:
         output = ForgetOutput(deleted=False, confirm=preview.code, entries=entries, documents=documents, still_in=[])
         changed = "The matches have changed since the preview. " if confirm else ""
-        lines = [f"{changed}Nothing was deleted yet. This would delete {total}, for ever:", *shown]
+        lines = [f"{changed}Nothing was deleted yet. This would permanently delete {total} in total:", *shown]
         lines += [f"… and {total - len(shown)} more"] if total > len(shown) else []
         lines.append(f"If the user agrees, repeat the call with confirm={preview.code!r}.")
         return Produced(output, "\n".join(lines))
     erased = await service.forget(preview)
     still = [str(path) for path in erased.remaining]
     output = ForgetOutput(deleted=True, confirm=None, entries=entries, documents=documents, still_in=still)
-    lines = [f"Deleted {erased.entries} entries and {erased.documents} documents."]
+    lines = [f"Deleted entries: {erased.entries}, documents: {erased.documents}."]
     lines += [f"These files still contain a deleted text: {', '.join(still)}."] if still else []
     return Produced(output, "\n".join(lines), (f"forgot:{erased.entries + erased.documents}",))
 

@@ -1,4 +1,4 @@
-"""The pack ``memory`` of the group ``knackbox.tool_sources``: the tools, service and port of the memory."""
+"""The pack ``memory`` of the entry-point group ``knackbox.tool_sources``: the tools, service and port of the memory."""
 
 import asyncio
 import logging
@@ -40,10 +40,10 @@ class MemorySettings(BaseModel):
     """The table `[packs.memory]` of the configuration.
 
     Attributes:
-        time_zone: The time zone of users without an entry in `time_zones`, such as ``"Europe/Berlin"``; "" for that of
-            the machine.
+        time_zone: The time zone of users without an entry in `time_zones`, such as ``"Europe/Berlin"``; "" for the
+            machine's time zone.
         time_zones: The time zones of users, by name.
-        forget_in_backups: Whether what is forgotten is removed from the backups, too.
+        forget_in_backups: Whether forgotten entries are also removed from the backups.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,7 +65,7 @@ class MemorySettings(BaseModel):
 
 
 async def open_pack(services: Services) -> Pack:
-    """Open the pack.
+    """Open the memory pack.
 
     Raises:
         ConfigError: `[packs.memory]` is invalid, or the database cannot be used.
@@ -105,7 +105,7 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
         try:
             erasure.finish()
         except StoreBusy as error:
-            log.warning("Copies of forgotten entries are still to be erased; this is tried again: %s", error)
+            log.warning("Some copies of forgotten entries are not erased yet; this will be tried again: %s", error)
     service = MemoryService(store, indexes, erasure, services.clock, zones(settings), documents=parts.documents)
     return service, parts
 
@@ -118,7 +118,7 @@ def zones(settings: MemorySettings) -> Callable[[str], ZoneInfo]:
 
 
 def local_zone() -> ZoneInfo:
-    """Return the time zone of the machine; UTC if it is not known."""
+    """Return the time zone of the machine; UTC if it is unknown."""
     try:
         return ZoneInfo(tzlocal.get_localzone_name())
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):

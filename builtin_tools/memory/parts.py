@@ -1,4 +1,4 @@
-"""`MemoryParts`: everything that the memory of a home consists of, opened together."""
+"""`MemoryParts`: opens the documents, lessons, profile and consolidation of a home's memory."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _SIMILAR_LESSONS = 5
 
 @dataclass(frozen=True, slots=True)
 class MemoryParts:
-    """The parts of the memory besides its facts: documents, lessons, profile and consolidation."""
+    """The parts of the memory besides facts: documents, lessons, profile and consolidation."""
 
     documents: WorkspaceIntake
     book: LessonBook

@@ -17,7 +17,7 @@ _KEY = re.compile(r"[a-z][a-z0-9_.]*")
 
 
 class ProfileError(ValueError):
-    """A change of the profile is refused. The message says why, and what to do."""
+    """A change to the profile was refused. The message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ProfileItem:
 
     Attributes:
         since: When it was stored, in seconds since the epoch.
-        until: When it was replaced or removed; None if it still holds.
+        until: When it was replaced or removed; None if it is current.
     """
 
     id: str
@@ -43,17 +43,18 @@ class Profile:
         self._store = store
 
     def set(self, owner: str, key: str, value: str, source: EntrySource) -> tuple[ProfileItem, ProfileItem | None]:
-        """Store a fact, and close the one that was known by this key.
+        """Store a fact, replacing the current fact with this key.
 
         Returns:
-            The item, and the one that it replaced. If the value is the same, nothing changes and both are equal.
+            The new item, and the item that it replaced, if any. If the value is the same, nothing changes and both are
+            equal.
 
         Raises:
             ProfileError: The key or the value is invalid, or there are too many keys.
         """
         key, value = checked_key(key), " ".join(value.split())
         if not value or len(value) > MOST_VALUE:
-            raise ProfileError(f"The value must have 1 to {MOST_VALUE} characters, and has {len(value)}. Shorten it.")
+            raise ProfileError(f"The value must have 1 to {MOST_VALUE} characters, but has {len(value)}. Shorten it.")
         with self._store.changing() as memory:
             items = _entries(memory, owner)
             old = next((entry for entry in items if _item(entry).key == key), None)
@@ -76,7 +77,7 @@ class Profile:
             return _item(entry), None if old is None else _item(old)
 
     def remove(self, owner: str, key: str) -> ProfileItem | None:
-        """Let a fact stop holding. Its history is kept. Return it, or None if the key is unknown."""
+        """Remove a fact from the current profile and return it; None if the key is unknown. Its history is kept."""
         key = checked_key(key)
         with self._store.changing() as memory:
             old = next((entry for entry in _entries(memory, owner) if _item(entry).key == key), None)
@@ -86,22 +87,22 @@ class Profile:
             return _item(old)
 
     def items(self, owner: str) -> list[ProfileItem]:
-        """Return the current facts, by key."""
+        """Return the current facts, sorted by key."""
         with self._store.reading() as memory:
             return sorted(map(_item, _entries(memory, owner)), key=lambda item: item.key)
 
     def history(self, owner: str, key: str) -> list[ProfileItem]:
-        """Return everything that was stored by a key, oldest first."""
+        """Return all facts that were ever stored with a key, oldest first."""
         with self._store.reading() as memory:
             found = memory.about(owner, PROFILE, _SUBJECT, checked_key(key))
         return [_item(entry) for entry in found if entry.kind is EntryKind.PROFILE]
 
 
 def checked_key(key: str) -> str:
-    """Return a key in its usual form: lower case, with underscores.
+    """Normalise a key: lower case, with underscores.
 
     Raises:
-        ProfileError: It has no such form.
+        ProfileError: The key is invalid.
     """
     usual = re.sub(r"[\s-]+", "_", key.strip().lower())
     if not _KEY.fullmatch(usual) or len(usual) > MOST_KEY:
@@ -112,7 +113,7 @@ def checked_key(key: str) -> str:
 
 
 def shown(items: Sequence[ProfileItem], most_characters: int) -> str:
-    """Return the facts as lines, by key. If they are too long, the ones that were stored last are shown."""
+    """Return the facts as lines, sorted by key. If not all fit, only the facts stored last are included."""
     chosen: list[ProfileItem] = []
     left = most_characters
     for item in sorted(items, key=lambda each: (-each.since, each.key)):

@@ -1,4 +1,4 @@
-"""`ProfileBlock`: shows what is known about the user in the instructions of every turn (MEM-8)."""
+"""`ProfileBlock`: adds the profile of the user to the instructions of every turn (MEM-8)."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ _HEADING = "What is known about the user:"
 
 
 class ProfileBlock:
-    """A prompt block that changes only when the profile changes."""
+    """A prompt block with the user's profile. Changes only when the profile changes."""
 
     name = "profile"
     placement: Placement = "instructions"

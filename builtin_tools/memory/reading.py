@@ -1,4 +1,4 @@
-"""`read_fact`: turns what somebody said into an entry, with its statement and the time in which it holds."""
+"""`read_fact`: extracts from the text of a fact its statement and the period in which it is true."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ from builtin_tools.memory.statement_words import skeleton_of
 from builtin_tools.memory.statements import Reading, read_statement
 from builtin_tools.memory.time_expressions import TimeRange, find_ranges
 
-TIMES = "times"  # the ranges that a text mentions, as pairs of seconds, in the data of an entry
+# key in the data of an entry: the time ranges that the text mentions, as pairs of seconds since the epoch
+TIMES = "times"
 _GENERIC = frozenset({"is", "possession"})
 _PAST = re.compile(r"\b(?:was|were|did|had|went|came|met|told|said|bought|got|left|saw|took|made|gave|[a-z]{2,}ed)\b")
 _BOUND = re.compile(r"^(?:since|from|in|on|at|until|till|between|during|before|after|by)\b", re.IGNORECASE)
@@ -20,11 +21,11 @@ _BOUND = re.compile(r"^(?:since|from|in|on|at|until|till|between|during|before|a
 
 @dataclass(frozen=True, slots=True)
 class FactReading:
-    """What was read from the text of a fact.
+    """The information that was extracted from the text of a fact.
 
     Attributes:
-        holds_from, holds_to: The interval that the text states, in seconds since the epoch.
-        instead_of: The value that it says it replaces.
+        holds_from, holds_to: The period that the text states, in seconds since the epoch; None for an open end.
+        instead_of: The old value that the text mentions, such as "Paris" in "moved from Paris to Rome".
     """
 
     statement: Statement | None
@@ -36,12 +37,12 @@ class FactReading:
 
 
 def read_fact(text: str, now: datetime, zone: ZoneInfo) -> FactReading:
-    """Read a fact.
+    """Extract the statement, the period and the mentioned times from the text of a fact.
 
     Args:
-        text: What was said.
+        text: The text of the fact.
         now: When it was said.
-        zone: The time zone in which expressions such as "yesterday" are meant.
+        zone: The time zone for expressions such as "yesterday".
     """
     past = find_ranges(text, now, zone, "past")
     holds = _validity(text, past)
@@ -68,7 +69,7 @@ def _generic(read: Reading | None) -> bool:
 
 
 def _validity(text: str, ranges: list[TimeRange]) -> TimeRange | None:
-    """Return the range that stands at the beginning or the end of a text and says when it holds."""
+    """Return the range at the beginning or end of a text that says when the fact is true; None if there is none."""
     for each in ranges:
         at = text.find(each.text)
         leads = not text[:at].strip(" ,").lower().removesuffix("as of").strip(" ,")
@@ -81,7 +82,7 @@ def _validity(text: str, ranges: list[TimeRange]) -> TimeRange | None:
 
 
 def _ends(holds: TimeRange) -> bool:
-    """Return whether the range states an end. "In 2021" says when something began."""
+    """Return whether the range states an end. "In 2021" only says when something began."""
     return bool(re.match(r"(?:until|till|before|from .+ (?:to|until|till|through)|between)\b", holds.text.lower()))
 
 

@@ -1,7 +1,7 @@
-"""`Recaller`: searches everything that a turn may read, and says when nothing fits.
+"""`Recaller`: searches all memories that a turn may read, and reports if nothing fits.
 
-A hit comes with its source, the times in which it holds, the facts that it may contradict, and, for documents, the
-passages around it. Facts that no longer hold are left out unless a time in the past is asked for.
+Each hit has its source, the period in which it is true, the facts that it may contradict, and, for documents, the
+passages around it. Facts that are no longer true are omitted unless the request is about the past.
 """
 
 import heapq
@@ -23,13 +23,13 @@ from engine.contract.context import Clock
 from engine.dispatch.refusals import wrong_arguments
 from engine.retrieval.passage import EVERYTHING, FoundPassage, PassageFilter
 
-FITS = 0.05  # the least probability that an entry answers the request
-# In a small memory all words are frequent, so that the probabilities are too low. There, an entry also fits if it
+FITS = 0.05  # minimum probability that an entry answers the request
+# In a small memory all words are frequent, which makes the probabilities too low. There, an entry also fits if it
 # shares a word with the request or is similar to it.
 _SMALL = 1_000
 _SIMILAR = 0.35  # cosine similarity
 MOST_RESULTS = 50
-_MENTIONING = 200  # the results among which those are searched that mention a time
+_MENTIONING = 200  # number of results that are checked for mentioning the requested time
 _ABOUT_TIME = frozenset(
     words(
         "a about all an and any anything did do does everything for from happen happened happening have i is it know "
@@ -43,17 +43,18 @@ Owned = Mapping[str, tuple[str, ...]]  # owner -> spaces
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """What is asked of the memory.
+    """A request to search the memory.
 
     Attributes:
-        text: The request; "" for the newest entries.
-        kinds: Which kinds; None for all.
+        text: The query; "" for the newest entries.
+        kinds: Only entries of these kinds; None for all.
         spaces: Names or globs of spaces; None for all that the turn may read.
-        document: The id of a document; None for all.
-        when: A time expression or ISO 8601: when it was learned, or which time it mentions; "" for any time.
-        as_of: The same: the time at which a fact must hold; "" for now, or for any time if `when` is given.
-        history: Also return facts that no longer hold.
-        limit: The most hits.
+        document: Only passages of the document with this id; None for all entries.
+        when: Only entries that were learned at this time or mention it. A time expression or ISO 8601; "" for any time.
+        as_of: Only facts that were true at this time. A time expression or ISO 8601; "" for now, or for any time if
+            `when` is given.
+        history: Also return facts that are no longer true.
+        limit: The maximum number of hits.
         around: How many passages before and after a passage of a document to return.
     """
 
@@ -70,15 +71,15 @@ class RecallRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecallHit:
-    """An entry that was found.
+    """An entry that a search found.
 
     Attributes:
-        score: Orders the hits of one request; 0 for an entry that was listed by time.
-        fit: The probability that it answers the request; 1 for an entry that was listed by time.
-        holds: Whether it holds at the time that was asked for.
-        document: The title and the path or URL of its document; "" for others.
-        contradicts: Entries that it may contradict.
-        around: The passages before and after it, in order.
+        score: Ranks the hits of one request, higher is better; 0 if the newest entries were requested.
+        fit: The probability that the entry answers the request; 1 if the newest entries were requested.
+        holds: Whether the entry is true at the time that was asked for.
+        document: The title and the path or URL of a passage's document; "" for other entries.
+        contradicts: Entries that the hit may contradict.
+        around: The passages before and after a passage, in order.
     """
 
     entry: Entry
@@ -92,13 +93,13 @@ class RecallHit:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """The answer to a request.
+    """The result of a request.
 
     Attributes:
-        hits: The best first.
-        range: The range of time to which the hits are limited; None for no limit.
-        as_of: The time at which the hits hold; None for any time.
-        note: What a reader must know, such as that nothing fits; "" for nothing.
+        hits: The entries that were found, best first.
+        range: The time range to which the hits are limited; None for no limit.
+        as_of: The time at which the hits are true; None for any time.
+        note: A remark, such as that nothing fits; "" if there is none.
     """
 
     hits: tuple[RecallHit, ...]
@@ -109,10 +110,10 @@ class RecallResult:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What is searched for, after the times of a request were read.
+    """A request whose time expressions have been resolved.
 
     Attributes:
-        text: The request without the time that it names.
+        text: The query without the time that it mentions.
     """
 
     request: RecallRequest
@@ -145,7 +146,7 @@ class Recaller:
         self._zone_of = zone_of
 
     def recall(self, scope: MemoryScope, request: RecallRequest) -> RecallResult:
-        """Answer a request from what the scope may read.
+        """Search the memories that the scope may read.
 
         Raises:
             ToolFailure: A time expression is not understood (DIAGNOSTIC).
@@ -193,7 +194,7 @@ class Recaller:
         return datetime.fromtimestamp(span.end.timestamp() - 1, UTC)  # the last second of the day, month or year
 
     def _found(self, owned: Owned, search: _Search) -> list[FoundPassage]:
-        """Return the ids of what fits, the best first."""
+        """Return the ids of the entries that fit, best first."""
         if not search.text.strip():
             return self._listed(owned, search)
         every = [self._fitting(owner, search, self._search(owner, spaces, search)) for owner, spaces in owned.items()]
@@ -201,7 +202,7 @@ class Recaller:
         return list(merged)[: search.limit]
 
     def _fitting(self, owner: str, search: _Search, found: list[FoundPassage]) -> list[FoundPassage]:
-        """Return those of the results that fit the request."""
+        """Return the results that fit the request."""
         others = [one.id for one in found if one.fit < FITS]
         if not others or self._indexes.size(owner) >= _SMALL:
             return [one for one in found if one.fit >= FITS]
@@ -214,7 +215,7 @@ class Recaller:
         return [one for one in found if one.fit >= FITS or one.id in fitting]
 
     def _search(self, owner: str, spaces: tuple[str, ...], search: _Search) -> list[FoundPassage]:
-        """Search the entries of one owner. In a range of time are entries learned then and entries that mention it."""
+        """Search the entries of one owner. A time range selects entries that were learned in it or mention it."""
         request, (since, until) = search.request, search.bounds()
         anywhen = PassageFilter(
             kinds=None if request.kinds is None else [kind.value for kind in request.kinds],
@@ -241,7 +242,7 @@ class Recaller:
             return [FoundPassage(each.id, 0.0, 1.0) for each in memory.entries(list(owned), chosen, limit=search.limit)]
 
     def _hits(self, owned: Owned, found: Sequence[FoundPassage], at: datetime, around: int) -> list[RecallHit]:
-        """Return the entries that were found. One that was removed in the meantime is left out."""
+        """Return the entries that were found. Entries that have been removed meanwhile are omitted."""
         owners = list(owned)
         with self._store.reading() as memory:
             entries = memory.get(owners, [one.id for one in found])
@@ -271,7 +272,7 @@ class Recaller:
 
 
 def _implied(text: str, now: datetime, zone: ZoneInfo) -> tuple[TimeRange | None, str]:
-    """Return the time that a request names, and the rest of it; "" for the rest if it asks for nothing else."""
+    """Return the time that a query mentions, and the rest of the query; "" if the rest contains no other topic."""
     spans = [each for each in find_ranges(text, now, zone) if each.text.lower() not in ("today", "now")]
     if not spans:
         return None, text
@@ -281,13 +282,13 @@ def _implied(text: str, now: datetime, zone: ZoneInfo) -> tuple[TimeRange | None
 
 
 def _partners(entry: Entry, pairs: Sequence[OpenPair]) -> list[str]:
-    """Return the ids of the entries with which this one forms open pairs."""
+    """Return the ids of the entries that form an open pair with this one."""
     both = [each for pair in pairs if entry.id in (pair.older, pair.newer) for each in (pair.older, pair.newer)]
     return [each for each in both if each != entry.id]
 
 
 def _mentions(entry: Entry, since: float | None, until: float | None) -> bool:
-    """Return whether a time that the text of an entry mentions overlaps a range."""
+    """Return whether the text of an entry mentions a time that overlaps the range."""
     for start, end in entry.data.get(TIMES, ()):
         if (end is None or since is None or end > since) and (start is None or until is None or start < until):
             return True

@@ -18,10 +18,10 @@ class RecallOutput(TypedDict):
     """The output of recall.
 
     Attributes:
-        hits: What was found, the best first; empty if nothing fits.
-        since, until: The range of time to which the hits are limited; null for an open end.
-        as_of: The time at which the hits hold; null for any time.
-        note: What to know about the result.
+        hits: The entries that were found, best first; empty if nothing fits.
+        since, until: The time range to which the hits are limited; null for an open end.
+        as_of: The time at which the hits are true; null for any time.
+        note: A remark about the result, such as that nothing fits; "" if there is none.
     """
 
     hits: list[HitOutput]
@@ -52,23 +52,24 @@ async def recall(
     limit: Annotated[int, Field(ge=1, le=MOST_RESULTS)] = 8,
     around: Annotated[int, Field(ge=0, le=5)] = 0,
 ) -> Produced[RecallOutput]:
-    """Search the long-term memory by meaning: facts that were told, passages of documents, lessons, and the profile.
+    """Search the long-term memory by meaning: facts, passages of documents, lessons, and the profile.
 
-    Use it before you say that you do not know something about the user, earlier conversations or stored documents. It
-    says when nothing fits; do not guess then. A question that needs two facts is found with one query. To list
-    mistakes and their fixes use `list_lessons`; for notes of the current task use `scratchpad`; for the web use a web
-    search.
+    Use it before you say that you do not know something about the user, earlier conversations or stored documents. If
+    nothing fits, the result says so; then do not guess. For a question that combines two facts, one query is enough. To
+    list mistakes and their fixes, use `list_lessons`; for notes of the current task use `scratchpad`; for the web use a
+    web search.
 
     Args:
-        query: What you want to know, in a sentence with names. Empty for the newest entries.
+        query: What you want to know, in a sentence that names people and things. Empty for the newest entries.
         kinds: Only entries of these kinds.
         spaces: Only these spaces; globs such as `shared:*` are allowed.
         document: Only passages of the document with this id.
-        when: Only what was learned then or mentions that time, as the user says it: "yesterday morning", "last week",
-            "this Friday 6pm", "since Monday", "in March 2024", or ISO 8601. A time in the query has the same effect.
-        as_of: What held at that time, for example "2023-06-01": the employer as of then. Default: now.
-        history: Also return facts that no longer hold, with the time until which they held.
-        limit: The most hits.
+        when: Only entries that were learned at this time or mention it, in the user's words: "yesterday morning", "last
+            week", "this Friday 6pm", "since Monday", "in March 2024", or ISO 8601. A time in the query has the same
+            effect.
+        as_of: Only facts that were true at this time, such as "2023-06-01". Default: now.
+        history: Also return facts that are no longer true, with the time until which they were true.
+        limit: The maximum number of hits.
         around: For passages of documents, how many neighbouring passages to show.
     """
     found = await ctx.need(MemoryService).recall(

@@ -1,8 +1,8 @@
-"""`MemoryScope`: which memories a turn may read and write. Only this module turns a turn into owners and spaces.
+"""`MemoryScope`: the memories that a turn may read and write. Only this module derives owners and spaces from a turn.
 
-A space is ``personal:<name>`` or ``shared:<name>``. The owner of a personal space is the turn's user, the owner of a
-shared space is the space itself. No name that a caller gives can stand for another user, because it is never part of
-the name of a user's owner.
+A space is ``personal:<name>`` or ``shared:<name>``. The owner of a personal space is the turn's user; the owner of a
+shared space is the space itself. No space name can give access to another user's memories, because owners of personal
+spaces are never derived from it.
 """
 
 import re
@@ -17,18 +17,18 @@ from engine.contract.turn import Turn
 from engine.dispatch.refusals import wrong_arguments
 
 PERSONAL = "personal:"
-GENERAL = "personal:general"  # the space of what is stored without naming one
+GENERAL = "personal:general"  # the space of entries that are stored without naming a space
 _USER = "user:"
 _SPACE = re.compile(r"(?:personal|shared):[\w.-]{1,64}")
 
 
 def owner_of_user(user: str) -> str:
-    """Return the owner of a user's personal spaces."""
+    """Return the owner id of a user's personal spaces."""
     return _USER + user
 
 
 def user_of(owner: str) -> str:
-    """Return the user whose personal spaces an owner stands for; "" for a shared space."""
+    """Return the user with this owner id; "" if the owner is a shared space."""
     return owner.removeprefix(_USER) if owner.startswith(_USER) else ""
 
 
@@ -71,14 +71,16 @@ class MemoryScope:
         return self.personal_owner if space.startswith(PERSONAL) else space
 
     def default_space(self) -> str:
-        """Return the space of what is stored without naming one: `GENERAL`, or the only one that the agent may use."""
+        """Return the space for entries stored without naming one: `GENERAL`, or the only space that the agent may
+        use.
+        """
         if not sees(self.globs, GENERAL) and self.globs is not None and len(self.globs) == 1:
             (only,) = self.globs
             return only if _SPACE.fullmatch(only) else GENERAL
         return GENERAL
 
     def readable(self, memory: MemoryView, spaces: Sequence[str] | None = None) -> Mapping[str, tuple[str, ...]]:
-        """Return the spaces that the turn may read and that contain something, by owner.
+        """Return the non-empty spaces that the turn may read, by owner.
 
         Args:
             memory: The memory.

@@ -1,4 +1,6 @@
-"""`MemoryService`: what tools and commands do with the memory. Its methods are coroutines, and block no event loop."""
+"""`MemoryService`: the memory operations for tools and commands. Its methods are coroutines and do not block the event
+loop.
+"""
 
 import asyncio
 import hashlib
@@ -27,18 +29,18 @@ from engine.contract.turn import Turn
 from engine.dispatch.refusals import wrong_arguments
 from engine.retrieval.passage import PassageFilter
 
-MOST_CHARACTERS = 8_000  # of one fact; longer texts are documents
-MOST_PREVIEWED = 20  # entries that one forget by query can delete
-_SIMILAR = 0.6  # cosine similarity from which a model is asked about two facts
+MOST_CHARACTERS = 8_000  # maximum characters of one fact; longer texts are documents
+MOST_PREVIEWED = 20  # maximum entries that one `forget` by query can delete
+_SIMILAR = 0.6  # minimum cosine similarity at which a model is asked about two facts
 _CODE = 8  # characters of a confirmation code
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetPreview:
-    """What a request to forget would delete.
+    """The entries and documents that a request to forget would delete.
 
     Attributes:
-        code: Confirms exactly these entries and documents.
+        code: A code for confirming the deletion of exactly these entries and documents.
     """
 
     entries: tuple[Entry, ...]
@@ -48,13 +50,14 @@ class ForgetPreview:
 
 @dataclass(frozen=True, slots=True)
 class FactToAdd:
-    """A fact as a person or a model gives it.
+    """A fact as a person or a model states it.
 
     Attributes:
         space: "" for the default space.
-        subject, attribute, value: What it is about, if known; otherwise the rules read it from the text.
-        since, until: Time expressions or ISO 8601: from when to when it holds; "" for what the text says.
-        call_id: The call that adds it; "" for a person.
+        subject, attribute, value: The statement of the fact, if known; otherwise rules extract it from the text.
+        since, until: The period in which the fact is true, as time expressions or ISO 8601; "" to use what the text
+            says.
+        call_id: The id of the call that adds the fact; "" if a person adds it.
     """
 
     text: str
@@ -84,7 +87,7 @@ class MemoryService:
 
         Args:
             zone_of: Returns the time zone of a user.
-            documents: Reads documents; None if documents cannot be taken in.
+            documents: Reads documents; None if documents cannot be stored.
         """
         self.store = store
         self.indexes = indexes
@@ -97,10 +100,10 @@ class MemoryService:
     # Facts.
 
     async def add(self, turn: Turn, fact: FactToAdd, model: LlmClient | None = None) -> AddedFact:
-        """Add a fact, and close the facts that it contradicts.
+        """Add a fact, and mark the facts that it contradicts as no longer true.
 
         Args:
-            model: Is asked about facts that the rules cannot compare.
+            model: Compares facts that the rules cannot compare; None to use only the rules.
 
         Raises:
             ToolFailure: The fact is empty or too long, a time is not understood, or the agent may not use the space.
@@ -111,7 +114,7 @@ class MemoryService:
         return await self._ask(added, model)
 
     async def recall(self, turn: Turn, request: RecallRequest) -> RecallResult:
-        """Search what the turn may read.
+        """Search the memories that the turn may read.
 
         Raises:
             ToolFailure: A time expression is not understood (DIAGNOSTIC).
@@ -127,7 +130,7 @@ class MemoryService:
         after: tuple[float, str] | None = None,
         limit: int = 50,
     ) -> list[Entry]:
-        """Return a page of entries that the turn may read, the newest first, also those that no longer hold."""
+        """Return a page of entries that the turn may read, newest first, including those that are no longer true."""
 
         def read() -> list[Entry]:
             with self.store.reading() as memory:
@@ -138,7 +141,9 @@ class MemoryService:
         return await asyncio.to_thread(read)
 
     async def history(self, turn: Turn, entry_id: str) -> list[Entry]:
-        """Return an entry with those that led to it and that replaced it, oldest first; [] if the turn has none."""
+        """Return an entry, those it replaced and those that replaced it, oldest first; [] if the turn may not read
+        it.
+        """
 
         def read() -> list[Entry]:
             with self.store.reading() as memory:
@@ -151,7 +156,7 @@ class MemoryService:
         return await asyncio.to_thread(read)
 
     async def list_documents(self, turn: Turn, spaces: Sequence[str] | None = None) -> list[KnownDocument]:
-        """Return the documents that the turn may read, the newest first."""
+        """Return the documents that the turn may read, newest first."""
 
         def read() -> list[KnownDocument]:
             with self.store.reading() as memory:
@@ -174,16 +179,16 @@ class MemoryService:
         """Return what `forget` would delete.
 
         Args:
-            query: Entries that contain this text, or that fit it.
+            query: Selects entries that contain this text or, if there are none, that fit it.
             ids: The ids of entries.
             document: The id, path or URL of a document.
-            spaces: Restricts a query. If nothing else is given, everything in these spaces, or in all of the user's
-                own spaces.
+            spaces: Restrict the selection to these spaces. If nothing else is given, everything in them is selected,
+                or, if this is None too, everything in the user's own spaces.
         """
         return await asyncio.to_thread(self._preview, turn, query, ids, document, spaces)
 
     async def forget(self, preview: ForgetPreview, progress: Progress | None = None) -> ErasedMemories:
-        """Erase what a preview names.
+        """Erase the entries and documents of a preview.
 
         Raises:
             ToolFailure: Other processes used a file for too long (RETRYABLE).
@@ -191,7 +196,7 @@ class MemoryService:
         return await asyncio.to_thread(self.erasure.erase, preview.entries, preview.documents, progress)
 
     async def forget_user(self, user: str, progress: Progress | None = None) -> ErasedMemories:
-        """Erase everything of a user's own spaces."""
+        """Erase everything in a user's own spaces."""
         return await asyncio.to_thread(self.erasure.erase_owner, MemoryScope(user, "").personal_owner, progress)
 
     def port(self, turn: Turn) -> "TurnMemory":
@@ -213,8 +218,8 @@ class MemoryService:
         text = fact.text.strip()
         if not text or len(text) > MOST_CHARACTERS:
             raise wrong_arguments(
-                f"A fact has from 1 to {MOST_CHARACTERS} characters, this one has {len(text)}. Store longer texts as "
-                "documents, or split them into statements."
+                f"A fact must have 1 to {MOST_CHARACTERS} characters, but this one has {len(text)}. Store longer texts "
+                "as documents, or split them into statements."
             )
         now, zone = self._clock.now(), self._zone_of(turn.user)
         read = read_fact(text, now, zone)
@@ -255,7 +260,7 @@ class MemoryService:
         return moment.timestamp()
 
     async def _ask(self, added: AddedFact, model: LlmClient) -> AddedFact:
-        """Ask the model about the open pairs of a new fact and about similar facts, and follow its answers."""
+        """Ask the model about the facts in open pairs with a new fact or, if there are none, about similar facts."""
         older = list(added.open) or await asyncio.to_thread(self._similar, added.entry)
         if not older:
             return added
@@ -323,7 +328,7 @@ class MemoryService:
 
 @dataclass(frozen=True, slots=True)
 class TurnMemory:
-    """The memory of one turn, as the port `MemorySystem` describes it."""
+    """The memory of one turn. Implements the port `MemorySystem`."""
 
     service: MemoryService
     turn: Turn
@@ -343,7 +348,7 @@ class TurnMemory:
         return added.entry.id
 
     async def forget(self, memory_id: str, space: str) -> bool:
-        """Erase an entry of a space. False if there is none with this id."""
+        """Erase an entry of a space. Return False if the space has no entry with this id."""
         preview = await self.service.preview(self.turn, ids=[memory_id], spaces=[space])
         if not preview.entries:
             return False

@@ -1,14 +1,14 @@
-"""The words that the rules of `statements` know, and the normal forms of words, numbers and values."""
+"""The word lists for the rules of `statements`, and functions that normalise words, numbers and values."""
 
 import re
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a constant."""
+    """Split a string constant into words."""
     return tuple(text.split())
 
 
-MOST_CHARACTERS = 300  # in a longer text, a rule would understand a part and misread the rest
+MOST_CHARACTERS = 300  # in longer texts, the rules would misread parts
 FIRST_PERSON = frozenset({"i", "me", "we", "user", "the user", "myself"})
 PRONOUNS = frozenset(words("he she it they this that these those there here who which what you his her their its"))
 PERSON_NOUNS = frozenset(
@@ -25,7 +25,7 @@ ROLES = frozenset(
         "owner author founder manager treasurer secretary coach editor minister chancellor"
     )
 )
-NOUNS = {  # words for an attribute -> its name
+NOUNS = {  # words for an attribute -> normalised name of the attribute
     **dict.fromkeys(("home", "residence", "home city", "city of residence", "place of residence"), "home"),
     **dict.fromkeys(("address", "home address", "postal address", "street address"), "address"),
     **dict.fromkeys(("employer", "company", "workplace", "place of work"), "employer"),
@@ -81,7 +81,7 @@ _NUMBER_WORDS = {
             "seventeen eighteen nineteen twenty"
         )
     )
-    if at != 1  # "one" is mostly a pronoun
+    if at != 1  # "one" is omitted, because it is mostly a pronoun
 }
 _TENS = {word: 10 * at for at, word in enumerate(words("twenty thirty forty fifty sixty seventy eighty ninety"), 2)}
 _NUMBER = re.compile(
@@ -143,7 +143,7 @@ def looks_like_time(text: str) -> bool:
 
 
 def same_value(one: str, other: str) -> bool:
-    """Return whether two values are the same, or one is the other with more detail, as "Paris" and "Paris, France"."""
+    """Return whether two values are equal or one extends the other, such as "Paris" and "Paris, France"."""
     first, second = value_words(one), value_words(other)
     shorter = min(len(first), len(second))
     return bool(shorter) and first[:shorter] == second[:shorter]
@@ -156,12 +156,12 @@ def value_words(text: str) -> list[str]:
 
 
 def skeleton_of(text: str) -> str:
-    """Return a key that is equal for texts that differ only in numbers or negation; "" for a long text."""
+    """Return a key that is equal for texts that differ only in numbers or negation; "" if the text is too long."""
     return " ".join(sorted(skeleton_words(text))) if len(text) <= MOST_CHARACTERS else ""
 
 
 def skeleton_words(text: str) -> set[str]:
-    """Return the words of a text that say what it is about, without endings, numbers and negation."""
+    """Return the stems of the content words of a text, without numbers and negations."""
     found = re.findall(r"[^\W\d_]{2,}", number_words(expanded(text.lower())))
     return {_stem(word) for word in found if word not in _FILLERS and word not in _NEGATIONS}
 

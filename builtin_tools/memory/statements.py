@@ -1,9 +1,9 @@
-"""Reads from a short text, by rules, what it says about what: subject, attribute and value.
+"""Extracts the statement of a short text by rules: subject, attribute and value.
 
-The rules (`statement_patterns`) know possessives ("Ada's boss is Bob"), common relations ("lives in", "works at"),
+The rules (`statement_patterns`) cover possessives ("Ada's boss is Bob"), common relations ("lives in", "works at"),
 changes ("moved from Rome to Paris", "no longer works at") and definite descriptions ("the deadline is Friday").
-Different words for the same attribute give the same name. A text that no rule understands has no statement, which is
-not an error.
+Different words for the same attribute are mapped to the same name. A text that matches no rule has no statement, which
+is not an error.
 """
 
 import re
@@ -44,15 +44,16 @@ from builtin_tools.memory.statement_words import (
 )
 
 SPEAKER = "user"
-SOME_ATTRIBUTE = "*"  # the attribute that has the value named by "from <value>"
+SOME_ATTRIBUTE = "*"  # stands for whichever attribute has the value after "from"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A statement as it was read.
+    """A statement that was extracted from a text.
 
     Attributes:
-        instead_of: The value that it says it replaces; "" for none.
+        instead_of: The old value that the text mentions, such as "Paris" in "moved from Paris to Rome"; "" if there is
+            none.
     """
 
     statement: Statement
@@ -60,7 +61,7 @@ class Reading:
 
 
 def read_statement(text: str) -> Reading | None:
-    """Return what a text of one sentence says; None if no rule understands it."""
+    """Extract the statement of a one-sentence text; None if no rule matches."""
     if len(text) > MOST_CHARACTERS:
         return None
     plain = TIME_WORD.sub("", number_words(expanded(" ".join(text.split())))).strip(" .!,;")
@@ -203,7 +204,7 @@ def _said(subject: str, attribute: str, value: str, *, negated: bool = False, mu
 
 
 def _subject(text: str) -> str:
-    """Return the normal form of a subject; "" for one that is not known, such as a pronoun."""
+    """Normalise a subject; "" if it is unclear, such as a pronoun."""
     words = text.lower().split()
     if words and words[0] == "my" and len(words) > 1:
         return f"{SPEAKER}'s {' '.join(words[1:])}"
@@ -216,7 +217,7 @@ def _subject(text: str) -> str:
 
 
 def _is_person(text: str) -> bool:
-    """Return whether the subject is somebody who can live somewhere rather than a thing that can be moved."""
+    """Return whether the subject is a person rather than a thing."""
     words = text.lower().split()
     if not words or words[0] not in ("the", "my", "our", "a", "an", "this"):
         return not re.search(r"'s? [a-z]", text) or words[-1] in PERSON_NOUNS
@@ -224,12 +225,12 @@ def _is_person(text: str) -> bool:
 
 
 def _value_attribute(value: str) -> str:
-    """Return the attribute of a thing that a value is for: an event has both a day and an hour."""
+    """Return the attribute for a value of a thing: "hour" for a time of day, because an event also has a day."""
     return "hour" if re.fullmatch(r"(?:at )?(?:\d{1,2}(?::\d\d)? ?(?:[ap]\.?m\.?)?|noon|midnight)", value) else "value"
 
 
 def _noun(text: str) -> str:
-    """Return the name of an attribute: one for all words that mean the same."""
+    """Return the name of an attribute, which is the same for all its synonyms."""
     plain = " ".join(text.lower().split()).replace("favourite", "favorite").replace("colour", "color")
     return NOUNS.get(plain, plain)
 

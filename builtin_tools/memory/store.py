@@ -1,4 +1,4 @@
-"""`MemoryStore`: everything that is remembered, in one database that threads and processes share (``memory.db``).
+"""`MemoryStore`: the database with all memories (``memory.db``), which threads and processes share.
 
 with store.reading() as memory:
     entry = memory.one(["user:ada"], entry_id)
@@ -34,7 +34,7 @@ class MemoryStore:
         """Create missing tables.
 
         Args:
-            records: The database. `close` closes it.
+            records: The database. `close` closes it, too.
             clock: The source of time.
             new_id: Returns a new, unpredictable id of 32 characters.
         """
@@ -53,7 +53,7 @@ class MemoryStore:
         return cls(Records.open(f"sqlite:///{path}", secure_delete=True, contents=CONTENTS), clock)
 
     def create(self, metadata: MetaData) -> None:
-        """Create missing tables, which a part of the memory keeps in the same database."""
+        """Create the missing tables of another part of the memory in the same database."""
         self._records.create(metadata)
 
     @contextmanager
@@ -75,11 +75,11 @@ class MemoryStore:
             yield MemoryChange(connection, generation, self._clock.now().timestamp(), self._new_id)
 
     def generation(self) -> int:
-        """Return the generation of the latest change. Takes microseconds while nothing changes."""
+        """Return the generation number of the latest change. Takes microseconds if nothing has changed since."""
         return self._records.generation(GENERATION)
 
     def truncate_log(self) -> bool:
-        """Empty the write-ahead log, which contains copies of deleted rows. False if another connection is reading."""
+        """Empty the write-ahead log, which contains copies of deleted rows. Return False if a reader prevents it."""
         return self._records.truncate_log()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The tables of ``memory.db``, and functions that convert entries to rows and back."""
+"""The tables of ``memory.db``, and functions that convert entries and documents to rows and back."""
 
 import json
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ ENTRIES = Table(
     Column("holds_from", Float),
     Column("holds_to", Float),
     Column("successor", String(ID), nullable=False),
-    Column("subject", Text),  # null without a statement, as are the next four
+    Column("subject", Text),  # null if there is no statement, like the next four
     Column("attribute", Text),
     Column("value", Text),
     Column("negated", Boolean),
     Column("multiple", Boolean),
-    Column("skeleton", Text),  # null for none
+    Column("skeleton", Text),  # null if there is none
     Column("data", Text, nullable=False),  # JSON
     Column("generation", BigInteger, nullable=False),
 )
@@ -55,13 +55,13 @@ Index(
 )
 Index("memory_by_document", ENTRIES.c.document, ENTRIES.c.position, sqlite_where=ENTRIES.c.document != "")
 
-REMOVALS = Table(  # ids of removed entries, so that every index removes them, too
+REMOVALS = Table(  # ids of removed entries, which every index must remove, too
     "memory_removals",
     SCHEMA,
     Column("id", String(ID), primary_key=True),
     Column("owner", Text, nullable=False),
     Column("generation", BigInteger, nullable=False),
-    # Whether copies outside the database, such as those in backups, are still to be erased.
+    # Whether copies outside the database, such as in backups, have yet to be erased.
     Column("pending", Boolean, nullable=False),
 )
 Index("memory_removals_by_change", REMOVALS.c.owner, REMOVALS.c.generation, REMOVALS.c.id)
@@ -94,7 +94,7 @@ Index("memory_pairs_by_newer", PAIRS.c.newer)
 
 
 def row_of(entry: Entry) -> dict[str, Any]:
-    """Return an entry as a row."""
+    """Convert an entry to a row."""
     said = entry.statement
     return {
         "id": entry.id,
@@ -122,7 +122,7 @@ def row_of(entry: Entry) -> dict[str, Any]:
 
 
 def entry_of(row: Row[Any]) -> Entry:
-    """Return a row as an entry."""
+    """Convert a row to an entry."""
     said = None
     if row.subject is not None:
         said = Statement(row.subject, row.attribute, row.value, negated=row.negated, multiple=row.multiple)
@@ -148,22 +148,22 @@ def entry_of(row: Row[Any]) -> Entry:
 
 
 def document_row(document: KnownDocument) -> dict[str, Any]:
-    """Return a document as a row."""
+    """Convert a document to a row."""
     return {**asdict(document), "data": json_text(document.data)}
 
 
 def document_of(row: Row[Any]) -> KnownDocument:
-    """Return a row as a document."""
+    """Convert a row to a document."""
     return KnownDocument(**{**row._mapping, "data": json.loads(row.data)})  # noqa: SLF001 -- SQLAlchemy's public name
 
 
 def source_text(source: EntrySource) -> str:
-    """Return a source as JSON, without empty values."""
+    """Encode a source as JSON, without empty values."""
     return json_text({name: value for name, value in asdict(source).items() if value not in ("", None, ())})
 
 
 def source_of(values: Mapping[str, Any]) -> EntrySource:
-    """Return the source that `source_text` described."""
+    """Decode a source that `source_text` encoded."""
     return EntrySource(**{**values, "kind": SourceKind(values["kind"]), "of": tuple(values.get("of", ()))})
 
 

@@ -1,8 +1,8 @@
 """Resolves time expressions such as "yesterday morning" to half-open ranges in a user's time zone.
 
-The expressions are found by their grammar. Dates are read by dateparser (https://dateparser.readthedocs.io), which
-returns a point in time; here it becomes the range that the expression means: a day, a week, a morning. Arithmetic on
-days is done in local time and on hours in UTC, so that both are right when clocks change.
+Regular expressions find the time expressions. dateparser (https://dateparser.readthedocs.io) parses dates to points in
+time, which this module extends to ranges: a day, a week, a morning. Days are added in local time and hours in UTC, so
+that both are right when clocks change.
 """
 
 import re
@@ -18,7 +18,7 @@ _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nin
 _WORDS = {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "several": 3, **{n: at for at, n in enumerate(_NUMBERS, 1)}}
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_PARTS = {  # hours of the local day; those of the night end in the next one
+_PARTS = {  # hours of the local day; the night ends on the next day
     "morning": (5, 12),
     "noon": (12, 13),
     "midday": (12, 13),
@@ -27,7 +27,7 @@ _PARTS = {  # hours of the local day; those of the night end in the next one
     "evening": (18, 23),
     "night": (20, 29),
 }
-_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # first month, of three
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # first of the three months
 
 _N = rf"(?:\d{{1,4}}|a couple of|a few|several|an?|{'|'.join(_NUMBERS)})"
 _U = r"(?:second|minute|hour|day|week|fortnight|month|year|weekend)s?"
@@ -72,15 +72,15 @@ _WHOLE = re.compile(rf"(?:in\ )?(?P<month>{_M})|(?:in\ )?(?P<year>{_Y})")
 _CLOCK_END = re.compile(rf",? ?({_CLOCK})$")
 _PART_END = re.compile(rf"(?:^|,? )(?:in the )?({_P})$")
 _HOUR = timedelta(hours=1)
-_LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]  # each one takes time to load
+_LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]  # each language takes time to load
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A half-open range of time, in UTC. None is an open end.
+    """A half-open time range in UTC. None is an open end.
 
     Attributes:
-        text: The expression that means it.
+        text: The expression that was resolved to this range.
     """
 
     start: datetime | None
@@ -92,13 +92,13 @@ class TimeRange:
 
 
 def resolve(text: str, now: datetime, zone: ZoneInfo, prefer: Prefer = "past") -> TimeRange | None:
-    """Return the range that an expression means; None if it is not understood.
+    """Resolve a time expression to a range; None if it is not understood.
 
     Args:
         text: The expression, such as ``"this Friday 6pm"``, or a date in ISO 8601.
         now: The time at which it is said.
         zone: The time zone of the user.
-        prefer: Which day is meant by one such as "Monday".
+        prefer: Whether an ambiguous day such as "Monday" is in the past or the future.
     """
     clean = " ".join(text.lower().split()).strip(" .,?!")
     exact = _exact(text.strip(), zone)
@@ -118,7 +118,7 @@ def resolve(text: str, now: datetime, zone: ZoneInfo, prefer: Prefer = "past") -
 
 
 def find_ranges(text: str, now: datetime, zone: ZoneInfo, prefer: Prefer = "past") -> list[TimeRange]:
-    """Return the ranges that the expressions in a text mean, in the order of the text."""
+    """Resolve the time expressions in a text, in the order of the text."""
     lower = text.lower() if len(text.lower()) == len(text) else text
     resolver = _Resolver(now, zone, prefer)
     found = (resolver.range_of(each, text[each.start() : each.end()]) for each in _EXPRESSION.finditer(lower))
@@ -126,7 +126,7 @@ def find_ranges(text: str, now: datetime, zone: ZoneInfo, prefer: Prefer = "past
 
 
 def _exact(text: str, zone: ZoneInfo) -> tuple[datetime, datetime] | None:
-    """Return the range of an ISO 8601 date or time: a day, or an hour from the time on."""
+    """Return the range of an ISO 8601 date or time: the day, or the hour that begins at the time."""
     try:
         start = datetime.fromisoformat(text)
     except ValueError:
@@ -138,7 +138,7 @@ def _exact(text: str, zone: ZoneInfo) -> tuple[datetime, datetime] | None:
 
 
 class _Resolver:
-    """Resolves expressions that are said at one time in one zone."""
+    """Resolves expressions relative to one time in one time zone."""
 
     def __init__(self, now: datetime, zone: ZoneInfo, prefer: Prefer) -> None:
         self._now = now.astimezone(UTC)
@@ -169,7 +169,7 @@ class _Resolver:
         return TimeRange(*bounds.get(found["word"], moment), text)
 
     def utc(self, start: datetime, end: datetime, text: str) -> TimeRange:
-        """Return a range of local times in UTC."""
+        """Convert a range of local times to UTC."""
         return TimeRange(self._to_utc(start), self._to_utc(end), text)
 
     def read(self, text: str, languages: list[str]) -> tuple[datetime, datetime] | None:
@@ -193,7 +193,7 @@ class _Resolver:
         return _unit(point.date(), unit)
 
     def _moment(self, text: str) -> tuple[datetime, datetime] | None:
-        """Return the range of a moment in UTC."""
+        """Return the UTC range of an expression for one moment; None if it is not understood."""
         ago = re.fullmatch(rf"(half an|{_N}) (second|minute|hour)s? ago", text)
         if ago is not None:
             amount = 0.5 if ago[1] == "half an" else _number(ago[1])
@@ -206,7 +206,7 @@ class _Resolver:
         return None if local is None else (self._to_utc(local[0]), self._to_utc(local[1]))
 
     def _rolling(self, ahead: bool, amount: float, unit: str) -> tuple[datetime, datetime]:
-        """Return the last or the next so many units from now."""
+        """Return the range of the last or next `amount` units, ending or starting now."""
         if unit in ("second", "minute", "hour"):
             distance = timedelta(**{f"{unit}s": amount})
             return (self._now, self._now + distance) if ahead else (self._now - distance, self._now)
@@ -221,7 +221,7 @@ class _Resolver:
         return (self._now, self._to_utc(moved)) if ahead else (self._to_utc(moved), self._now)
 
     def _day_and_time(self, text: str) -> tuple[datetime, datetime] | None:
-        """Return the local range of a day, or of a part or an hour of it."""
+        """Return the local range of a day, of a part of a day, or of an hour."""
         text = text.strip()
         if text in ("tonight", "last night"):
             day = self._today if text == "tonight" else self._today - timedelta(days=1)
@@ -287,7 +287,7 @@ class _Resolver:
         return _unit(found_date[0].date(), "week") if week_of and found_date is not None else found_date
 
     def _calendar(self, word: str, steps: int) -> tuple[datetime, datetime] | None:  # noqa: PLR0911 -- as above
-        """Return the calendar unit, weekday, month or season that is so many steps from the current one."""
+        """Return the calendar unit, weekday, month or season that is `steps` away from the current one."""
         if word in ("day", "hour"):
             return _unit(self._today + timedelta(days=steps), "day")
         if word == "week":
@@ -320,7 +320,7 @@ class _Resolver:
         return _unit(self._today + timedelta(days=distance), "day")
 
     def _month(self, name: str, steps: int, *, inclusive: bool) -> tuple[datetime, datetime]:
-        """Return the month of this name: of this year, or the last or the next one."""
+        """Return the range of a named month: of this year, or the last or next month with this name."""
         number = next(at for at, month in enumerate(_MONTHS, 1) if month == name[:3])
         this = date(self._today.year, number, 1)
         current = number == self._today.month
@@ -336,7 +336,7 @@ class _Resolver:
 
 
 def _unit(day: date, unit: _Unit) -> tuple[datetime, datetime]:
-    """Return the local range of the day, week (from Monday), month or year with this day."""
+    """Return the local range of the day, the week (from Monday), the month or the year that contains a day."""
     if unit == "month":
         return _months(day.replace(day=1), 1)
     if unit == "year":
@@ -351,7 +351,7 @@ def _months(first: date, count: int) -> tuple[datetime, datetime]:
 
 
 def _shifted(day: date, months: int) -> date:
-    """Return the same day so many months later, or the last day of that month."""
+    """Return the same day some months later, or the last day of that month if it is shorter."""
     number = day.year * 12 + day.month - 1 + months
     year, month = divmod(number, 12)
     last = (date(year + (month == 11), (month + 1) % 12 + 1, 1) - timedelta(days=1)).day  # noqa: PLR2004 -- December
@@ -364,7 +364,7 @@ def _hours(day: date, first: int, last: int) -> tuple[datetime, datetime]:
 
 
 def _clock(text: str, part: str) -> time | None:
-    """Return the time of day that the words mean, in a part of the day such as ``"evening"``."""
+    """Parse a time of day. A part of the day such as ``"evening"`` decides between a.m. and p.m."""
     text = text.removeprefix("at ").replace(".", "").replace(" ", "")
     if text in ("noon", "midday", "midnight"):
         return time(0 if text == "midnight" else 12)
@@ -385,5 +385,5 @@ def _number(text: str) -> float:
 
 
 def _without_this(text: str, otherwise: str) -> str:
-    """Return the day in "this morning" and "this Friday morning"."""
+    """Return the words for the day before a part of the day, such as "morning"; `otherwise` for "" and "this"."""
     return otherwise if text in ("", "this") else text

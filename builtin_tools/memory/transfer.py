@@ -7,7 +7,7 @@ The first line is a header, each other line a document, an entry or an open pair
     {"entry": {...}}
     {"pair": {...}}
 
-Ids are random, so they are kept where they are free. What an earlier import brought is not stored twice.
+Ids are kept unless another owner already uses them. Entries from an earlier import are not stored twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,10 +24,10 @@ from builtin_tools.memory.tables import json_text
 
 @dataclass(frozen=True, slots=True)
 class ImportedMemories:
-    """What an import stored.
+    """The numbers of imported entries and documents.
 
     Attributes:
-        known: Entries that were there already.
+        known: The number of entries that already existed.
     """
 
     entries: int
@@ -36,7 +36,7 @@ class ImportedMemories:
 
 
 def export_lines(store: MemoryStore, scope: MemoryScope, exported: str) -> Iterator[str]:
-    """Yield the lines of an export of everything that the scope may read, without line breaks. Blocks.
+    """Export everything that the scope may read, as lines without line breaks. Blocks.
 
     Args:
         exported: The time of the export, in ISO 8601.
@@ -60,7 +60,9 @@ def export_lines(store: MemoryStore, scope: MemoryScope, exported: str) -> Itera
 
 
 def import_lines(store: MemoryStore, scope: MemoryScope, lines: Iterable[str]) -> ImportedMemories:
-    """Import an export into the personal spaces of the scope's user and into shared spaces, or nothing of it. Blocks.
+    """Import an export into the personal spaces of the scope's user and into shared spaces. Blocks.
+
+    Either everything is imported or nothing.
 
     Raises:
         ImportRefused: A line is invalid.
@@ -84,7 +86,7 @@ def import_lines(store: MemoryStore, scope: MemoryScope, lines: Iterable[str]) -
 
 
 def _ids(memory: MemoryChange, documents: list[KnownDocument], entries: list[Entry]) -> dict[str, str]:
-    """Return the new id of each imported one: its own, or another if somebody else's has it."""
+    """Map the id of each imported entry and document to itself, or to a new id if another owner already uses it."""
     taken = memory.taken([each.id for each in entries] + [each.id for each in documents])
     ids = {}
     owners = {**{each.id: each.owner for each in entries}, **{each.id: each.owner for each in documents}}

@@ -1,4 +1,4 @@
-"""`update_profile`: keeps facts about the user, which every turn's prompt contains."""
+"""`update_profile`: stores facts about the user, which are part of every turn's prompt."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -24,7 +24,7 @@ class ProfileOutput(TypedDict):
 
     Attributes:
         profile: All current facts by key.
-        before: The value that was replaced or removed; None for none.
+        before: The value that was replaced or removed; null if there was none.
     """
 
     key: str

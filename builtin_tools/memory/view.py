@@ -1,4 +1,4 @@
-"""`MemoryView`: reads the memory in one transaction, so that everything it returns belongs together."""
+"""`MemoryView`: reads the memory in one transaction, so all results are consistent with each other."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from sqlalchemy import ColumnElement, Connection, and_, func, literal, or_, sele
 from builtin_tools.memory.entries import Entry, EntryKind, KnownDocument, OpenPair
 from builtin_tools.memory.tables import DOCUMENTS, ENTRIES, PAIRS, REMOVALS, document_of, entry_of
 
-AT_ONCE = 500  # values in one IN (...)
-Place = tuple[int, str]  # generation and id of a change
+AT_ONCE = 500  # maximum values in one SQL `IN (...)`
+Place = tuple[int, str]  # position of a change in the sequence of changes: generation number and entry id
 START: Place = (-1, "")
 SHARED = "shared:"
-_AFTER_SHARED = "shared;"  # the first text after all that start with SHARED
+_AFTER_SHARED = "shared;"  # sorts after every text that starts with SHARED
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedEntry:
-    """A change of an entry, for an index.
+    """A change to an entry, for updating an index.
 
     Attributes:
         entry: The entry as it is now; None if it was removed.
@@ -29,11 +29,11 @@ class ChangedEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntrySelection:
-    """Which entries `MemoryView.entries` returns. None does not restrict.
+    """A filter for `MemoryView.entries`. None means no restriction.
 
     Attributes:
-        holds_at: A time at which an entry must hold.
-        since, until: Bounds of the time at which it was learned; `until` is excluded.
+        holds_at: A time at which an entry must be true.
+        since, until: Bounds of the time at which an entry was learned; `until` is excluded.
     """
 
     kinds: Collection[EntryKind] | None = None
@@ -48,7 +48,7 @@ ALL = EntrySelection()
 
 
 class MemoryView:
-    """Reads entries and documents. Every method blocks. An entry is found only for its owner."""
+    """Reads entries and documents. Every method blocks."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -73,13 +73,13 @@ class MemoryView:
         after: tuple[float, str] | None = None,
         limit: int | None = None,
     ) -> list[Entry]:
-        """Return entries, the newest first.
+        """Return entries, newest first.
 
         Args:
-            owners: Whose entries.
-            chosen: Which of them.
-            after: `learned` and id of the last entry of the page before.
-            limit: The most entries to return.
+            owners: The owners of the entries.
+            chosen: The filter.
+            after: `learned` and id of the last entry on the previous page.
+            limit: The maximum number of entries to return.
         """
         query = select(ENTRIES).where(ENTRIES.c.owner.in_(list(owners)), *_conditions(chosen))
         if after is not None:
@@ -95,7 +95,7 @@ class MemoryView:
         ).scalar_one()
 
     def about(self, owner: str, space: str, subject: str, attribute: str | None = None) -> list[Entry]:
-        """Return the entries with a statement about this subject, and attribute unless it is None, oldest first."""
+        """Return the entries with a statement about this subject and, if given, this attribute, oldest first."""
         wanted = [ENTRIES.c.owner == owner, ENTRIES.c.space == space, ENTRIES.c.subject == subject]
         if attribute is not None:
             wanted.append(ENTRIES.c.attribute == attribute)
@@ -116,7 +116,7 @@ class MemoryView:
         return [entry_of(row) for row in self.connection.execute(query.order_by(ENTRIES.c.position))]
 
     def history(self, entry: Entry) -> list[Entry]:
-        """Return the entries that led to this one and those that replaced it, oldest first, including itself."""
+        """Return this entry, the entries it replaced and those that replaced it, oldest first."""
         found = {entry.id: entry}
         waiting = [entry]
         while waiting:
@@ -130,7 +130,7 @@ class MemoryView:
         return sorted(found.values(), key=lambda each: (each.begins, each.learned))
 
     def taken(self, ids: Collection[str]) -> dict[str, str]:
-        """Return the owners of those of these ids that an entry or a document has. For imports only."""
+        """Map each of these ids that an entry or a document already has to its owner. Only for imports."""
         found: dict[str, str] = {}
         for some in _parts(list(ids)):
             for table in (ENTRIES, DOCUMENTS):
@@ -139,7 +139,7 @@ class MemoryView:
         return found
 
     def containing(self, owners: Collection[str], text: str, limit: int) -> list[Entry]:
-        """Return entries that contain a text, whatever the case of its letters, the newest first. Reads every text."""
+        """Return entries that contain a text, ignoring case, newest first. Reads the texts of all entries."""
         like = ENTRIES.c.text.icontains(text, autoescape=True)
         query = select(ENTRIES).where(ENTRIES.c.owner.in_(list(owners)), like)
         rows = self.connection.execute(query.order_by(ENTRIES.c.learned.desc(), ENTRIES.c.id.desc()).limit(limit))
@@ -166,7 +166,7 @@ class MemoryView:
     # Documents.
 
     def documents(self, owners: Collection[str], spaces: Collection[str] | None = None) -> list[KnownDocument]:
-        """Return documents, the newest first."""
+        """Return documents, newest first."""
         query = select(DOCUMENTS).where(DOCUMENTS.c.owner.in_(list(owners)))
         if spaces is not None:
             query = query.where(DOCUMENTS.c.space.in_(list(spaces)))
@@ -180,7 +180,7 @@ class MemoryView:
         return None if row is None else document_of(row)
 
     def document_place(self, document_id: str) -> str | None:
-        """Return the title and the path or URL of a document, without reading its text."""
+        """Return the title and the path or URL of a document as one string, without reading the document's text."""
         query = select(DOCUMENTS.c.title, DOCUMENTS.c.uri).where(DOCUMENTS.c.id == document_id)
         row = self.connection.execute(query).one_or_none()
         return None if row is None else f"{row.title} ({row.uri})" if row.title != row.uri else row.uri
@@ -202,7 +202,7 @@ class MemoryView:
     # Pairs.
 
     def open_pairs(self, owners: Collection[str], ids: Collection[str] | None = None) -> list[OpenPair]:
-        """Return the open pairs, or those to which one of these entries belongs."""
+        """Return the open pairs; with `ids`, only pairs that contain one of these entries."""
         older = select(ENTRIES.c.id).where(ENTRIES.c.id == PAIRS.c.older, ENTRIES.c.owner.in_(list(owners)))
         query = select(PAIRS).where(older.exists()).order_by(PAIRS.c.older, PAIRS.c.newer)
         if ids is None:
@@ -216,12 +216,12 @@ class MemoryView:
     # Changes.
 
     def changed_since(self, owner: str, after: Place, limit: int) -> list[ChangedEntry]:
-        """Return the next changes of an owner's entries, in the order in which they were made.
+        """Return the next changes to an owner's entries, in order.
 
         Args:
-            owner: Whose entries.
-            after: The place of the last change that was read.
-            limit: The most changes to return.
+            owner: The owner of the entries.
+            after: The position of the last change that was read.
+            limit: The maximum number of changes to return.
         """
         place = tuple_(literal(after[0]), literal(after[1]))
         entries = select(ENTRIES).where(ENTRIES.c.owner == owner, tuple_(ENTRIES.c.generation, ENTRIES.c.id) > place)
@@ -247,11 +247,11 @@ class MemoryView:
         )
 
     def pending_removals(self) -> list[str]:
-        """Return the ids of removed entries whose copies, such as those in backups, are still to be erased."""
+        """Return the ids of removed entries whose copies, such as in backups, have yet to be erased."""
         return list(self.connection.execute(select(REMOVALS.c.id).where(REMOVALS.c.pending)).scalars())
 
     def _oldest_first(self, *wanted: ColumnElement[bool]) -> list[Entry]:
-        # Sorted here: to avoid sorting, SQLite would read all entries of the space by their times.
+        # Sorted here: with ORDER BY, SQLite would read all entries of the space through the time index.
         found = [entry_of(row) for row in self.connection.execute(select(ENTRIES).where(*wanted))]
         return sorted(found, key=lambda each: (each.learned, each.id))
 
@@ -264,7 +264,7 @@ class MemoryView:
 
 
 def _conditions(chosen: EntrySelection) -> Sequence[ColumnElement[bool]]:
-    """Return the conditions for the rows that a selection includes."""
+    """Return the SQL conditions for a filter."""
     columns = ENTRIES.c
     wanted: list[ColumnElement[bool]] = []
     if chosen.kinds is not None:

@@ -1,4 +1,6 @@
-"""The commands `knackbox memory …`, which do what the tools of the memory do. For the group ``knackbox.commands``."""
+"""The commands `knackbox memory …`. They do the same as the memory tools. Entry point of the group
+``knackbox.commands``.
+"""
 
 import typer
 

@@ -37,10 +37,12 @@ from engine.stores.atomic import write_atomic
 from engine.stores.locks import StoreBusy
 
 T = TypeVar("T")
-User = Annotated[str, typer.Option("--user", help="Whose memory; by default that of this machine's user.")]
-Space = Annotated[list[str] | None, typer.Option("--space", help="Only this space, or a glob such as 'shared:*'.")]
+User = Annotated[str, typer.Option("--user", help="The user whose memory to use; the default is this machine's user.")]
+Space = Annotated[
+    list[str] | None, typer.Option("--space", help="Only this space; globs such as 'shared:*' are allowed.")
+]
 Kind = Annotated[list[EntryKind] | None, typer.Option("--kind", help="Only entries of this kind.")]
-Limit = Annotated[int, typer.Option("-n", "--limit", min=1, max=100_000, help="The most entries to show.")]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, max=100_000, help="Maximum number of entries to show.")]
 LOCAL = Turn().user
 _MOST_SHOWN = 100  # characters of a text in a list
 _COLUMNS = ("id", "kind", "space", "learned", "until", "text")
@@ -53,14 +55,18 @@ def search(
     user: User = LOCAL,
     space: Space = None,
     kind: Kind = None,
-    when: Annotated[str, typer.Option(help="When it was learned: 'yesterday morning', '2024-03-05'.")] = "",
-    as_of: Annotated[str, typer.Option(help="A time at which a fact must hold.")] = "",
-    history: Annotated[bool, typer.Option("--history", help="Also show facts that no longer hold.")] = False,
-    around: Annotated[int, typer.Option(min=0, max=5, help="Show this many neighbouring passages.")] = 0,
+    when: Annotated[
+        str, typer.Option(help="When the entry was learned, or a time it mentions: 'yesterday morning', '2024-03-05'.")
+    ] = "",
+    as_of: Annotated[str, typer.Option(help="Only facts that were true at this time.")] = "",
+    history: Annotated[bool, typer.Option("--history", help="Also show facts that are no longer true.")] = False,
+    around: Annotated[
+        int, typer.Option(min=0, max=5, help="Also show this many passages before and after a passage.")
+    ] = 0,
     limit: Limit = 8,
     as_json: Json = False,
 ) -> None:
-    """Search facts, documents, lessons and the profile, the best first."""
+    """Search facts, documents, lessons and the profile, best match first."""
     request = RecallRequest(
         query, kind, space, when=when, as_of=as_of, history=history, limit=min(limit, 50), around=around
     )
@@ -84,7 +90,7 @@ def list_(
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
-    """List entries, the newest first, also those that no longer hold."""
+    """List entries, newest first, including those that are no longer true."""
     turn = Turn(user=user)
     if documents:
         found = _with_memory(ctx, "reading", lambda memory: memory.list_documents(turn, space))
@@ -108,11 +114,11 @@ def list_(
 
 def show(
     ctx: typer.Context,
-    entry_id: Annotated[str, typer.Argument(metavar="ID", help="The entry, as `knackbox memory list` shows it.")],
+    entry_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the entry, from `knackbox memory list`.")],
     user: User = LOCAL,
     as_json: Json = False,
 ) -> None:
-    """Show an entry with its source, and with the entries that it replaced or that replaced it."""
+    """Show an entry with its source, and the entries that it replaced or that replaced it."""
     history = _with_memory(ctx, "reading", lambda memory: memory.history(Turn(user=user), entry_id))
     if not history:
         fail(f"{user} has no entry {entry_id!r}. `knackbox memory list --user {user}` lists the entries.", Exit.USAGE)
@@ -132,11 +138,11 @@ def add(
     *,
     user: User = LOCAL,
     space: Annotated[str, typer.Option(help="personal:<name> or shared:<name>.")] = "",
-    since: Annotated[str, typer.Option(help="From when it holds, such as '2024-03-05' or 'last Monday'.")] = "",
-    until: Annotated[str, typer.Option(help="Until when it holds.")] = "",
+    since: Annotated[str, typer.Option(help="From when the fact is true, such as '2024-03-05' or 'last Monday'.")] = "",
+    until: Annotated[str, typer.Option(help="Until when the fact is true.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Add a fact. Facts that it contradicts are closed and kept."""
+    """Add a fact. Facts that it contradicts are marked as no longer true, and kept."""
     fact = FactToAdd(text, space, since=since, until=until)
     added = _with_memory(ctx, "storing", lambda memory: memory.add(Turn(user=user), fact))
     if wants_json(ctx, as_json):
@@ -153,16 +159,20 @@ def add(
 
 def forget(
     ctx: typer.Context,
-    query: Annotated[str, typer.Argument(help="Words of the entries, or a description of them.")] = "",
+    query: Annotated[str, typer.Argument(help="Words that the entries contain, or a description of them.")] = "",
     *,
-    ids: Annotated[list[str] | None, typer.Option("--id", help="An entry, as `list` shows it.")] = None,
-    document: Annotated[str, typer.Option(help="A document: its id, path or URL.")] = "",
-    everything: Annotated[bool, typer.Option("--everything", help="Everything of this user.")] = False,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", help="The id of an entry, from `knackbox memory list`.")
+    ] = None,
+    document: Annotated[str, typer.Option(help="The id, path or URL of a document.")] = "",
+    everything: Annotated[
+        bool, typer.Option("--everything", help="Delete everything in this user's own spaces.")
+    ] = False,
     user: User = LOCAL,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete entries for ever, also from indexes and backups. Files that still contain them are named."""
+    """Delete entries permanently, also from indexes and backups. Names files that still contain a deleted text."""
     if sum((bool(query), bool(ids), bool(document), everything)) != 1:
         fail("name exactly one of QUERY, --id, --document and --everything.", Exit.USAGE)
     turn = Turn(user=user)
@@ -190,17 +200,19 @@ def forget(
     if wants_json(ctx, as_json):
         emit_json({"deleted": erased.entries, "documents": erased.documents, "still_in": still})
         return
-    emit(f"deleted {erased.entries} entries and {erased.documents} documents.")
+    emit(f"deleted entries: {erased.entries}, documents: {erased.documents}.")
     for path in still:
         say(f"{path} still contains a deleted text.")
 
 
 def export(
     ctx: typer.Context,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file; by default stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; the default is stdout.")
+    ] = None,
     user: User = LOCAL,
 ) -> None:
-    """Write everything that the user may read as JSON Lines, which `knackbox memory import` reads."""
+    """Export everything that the user may read as JSON Lines, for `knackbox memory import`."""
 
     async def work(engine: Engine) -> list[str]:
         memory, now = engine.need(MemoryService), engine.services.clock.now()
@@ -226,7 +238,7 @@ def import_(
     user: User = LOCAL,
     as_json: Json = False,
 ) -> None:
-    """Import an export, with the sources and times of its entries. Importing it twice changes nothing."""
+    """Import an export, with the sources and times of its entries. Importing it again changes nothing."""
     lines = read_input(source, "The export").decode("utf-8", "replace").split("\n")
 
     async def work(engine: Engine) -> Any:
@@ -238,13 +250,13 @@ def import_(
     if wants_json(ctx, as_json):
         emit_json({"entries": done.entries, "documents": done.documents, "known": done.known})
     else:
-        skipped = f"; {done.known} were skipped because they exist" if done.known else ""
-        emit(f"imported {done.entries} entries and {done.documents} documents{skipped}.")
+        skipped = f"; skipped because already stored: {done.known}" if done.known else ""
+        emit(f"imported entries: {done.entries}, documents: {done.documents}{skipped}.")
 
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """End the command with a one-line message if its work fails."""
+    """Turn exceptions of the memory into a one-line error message that ends the command."""
     try:
         yield
     except ImportRefused as error:
@@ -268,8 +280,8 @@ def _confirm(preview: ForgetPreview) -> None:
         say(f"the document {document.title} ({document.uri})")
     total = len(preview.entries) + len(preview.documents)
     if not sys.stdin.isatty():
-        fail(f"this would delete {total}, for ever. Add --yes to delete without being asked.", Exit.USAGE)
-    if not typer.confirm(f"Delete {total}, for ever?", err=True):
+        fail(f"this would permanently delete {total} in total. Add --yes to delete without being asked.", Exit.USAGE)
+    if not typer.confirm(f"Permanently delete {total} in total?", err=True):
         fail("nothing was deleted.", Exit.FAILED)
 
 

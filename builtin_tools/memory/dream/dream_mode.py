@@ -1,4 +1,4 @@
-"""`dream_mode`: consolidates the memory: makes a plan, applies it, or takes it back."""
+"""`dream_mode`: consolidates the memory. Makes a plan, applies it, or undoes it."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ class DreamOutput(TypedDict):
     Attributes:
         plan: The id of the plan.
         complete: False if time ran out before everything was examined.
-        steps: A line for each step, with its state.
+        steps: A line for each step, starting with the state of the step.
         planned, applied, undone, stale: The number of steps in each state.
     """
 
@@ -45,11 +45,11 @@ class DreamOutput(TypedDict):
     short_description="Consolidate the memory: merge duplicates, close contradictions, learn from failures.",
 )
 async def dream_mode(ctx: CallContext, action: DreamAction = "plan", plan: str = "") -> Produced[DreamOutput]:
-    """Consolidate what is remembered about and for the user. Use it when the user asks for it, or when work is done.
+    """Consolidate the user's memories. Use it when the user asks for it, or when work is done.
 
     `plan` examines the memory and returns a list of steps; it changes nothing. Steps merge facts that say the same,
-    close facts that newer ones replace, add to the profile what the user often said, make lessons of repeated failures,
-    hide old notes, and suggest composed skills. `apply` carries the steps out, `undo` takes them back, and `show`
+    close facts that newer ones replace, add what the user often said to the profile, turn repeated failures into
+    lessons, hide old notes, and suggest composed skills. `apply` carries out the steps, `undo` reverts them, and `show`
     returns them again. Nothing is deleted. To delete memories, use knowledge_base.
 
     Args:

@@ -22,12 +22,12 @@ from engine.contract.turn import Turn
 from engine.stores.call_views import AuditView, FailuresView
 
 WALL_S = 90.0  # seconds for making a plan
-STALE_DAYS = 90  # notes of the scratchpad that were not changed for as long are hidden
-_MOST_ERRORS = 2_000  # characters of recorded errors for one draft
+STALE_DAYS = 90  # scratchpad notes that were not changed for this long are hidden
+_MOST_ERRORS = 2_000  # characters of recorded errors that a model reads for one draft
 
 
 class Dreaming:
-    """Consolidates the memories of one turn's user, and of the shared spaces that its agent may use."""
+    """Consolidates the personal memories of a turn's user, in the spaces that the turn's agent may use."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class Dreaming:
         """Make a plan for the personal memories of a turn's user.
 
         Args:
-            turn: The turn, whose agent's spaces are examined.
-            model: Decides what rules cannot decide; None for rules alone.
-            calls: The recorded calls, from which composed skills are suggested; None for no suggestions.
-            specs: The tools that suggestions may use.
-            wall_s: Seconds after which what has been found becomes the plan.
+            turn: The turn. Only spaces that its agent may use are examined.
+            model: Decides what the rules cannot decide; None to use only the rules.
+            calls: The recorded calls, from which composed skills are suggested; None to suggest nothing.
+            specs: The tools that suggested skills may call.
+            wall_s: Seconds after which the search for steps ends.
         """
         until = self._clock.monotonic() + wall_s
         scope = MemoryScope.of(turn)
@@ -85,16 +85,16 @@ class Dreaming:
         return await asyncio.to_thread(lambda: self._plans.add(owner, tuple(found.steps), complete=complete))
 
     async def called(self, turn: Turn, calls: AuditView) -> set[str]:
-        """Return the names of the tools that a turn's user called lately."""
+        """Return the names of the tools that a turn's user called recently."""
         rows = await asyncio.to_thread(calls.recent, MOST_CALLS)
         return {str(row["tool"]) for row in rows if row["user"] == turn.user}
 
     async def plans(self, turn: Turn) -> list[DreamPlan]:
-        """Return the plans of a turn's user, the newest first."""
+        """Return the plans of a turn's user, newest first."""
         return await asyncio.to_thread(self._plans.all, MemoryScope.of(turn).personal_owner)
 
     async def get(self, turn: Turn, plan_id: str = "") -> DreamPlan | None:
-        """Return a plan of a turn's user, the newest if no id is given; None if there is none."""
+        """Return the plan of a turn's user with this id, by default the newest; None if there is none."""
         return await asyncio.to_thread(self._plans.get, MemoryScope.of(turn).personal_owner, plan_id)
 
     async def apply(self, plan: DreamPlan) -> DreamPlan:
@@ -106,7 +106,7 @@ class Dreaming:
         return await asyncio.to_thread(self._plans.undo, plan)
 
     async def lines(self, plan: DreamPlan) -> list[str]:
-        """Return a line for each step, in words for people, with the texts of the entries that still exist."""
+        """Describe each step in a line for people, with the texts of entries that still exist."""
         ids = {key for step in plan.steps for key in (*step.entries, step.keep) if key}
 
         def read() -> dict[str, Entry]:
@@ -123,7 +123,7 @@ class Dreaming:
         return self._planner.findings(scope.personal_owner, spaces, profile, out_of_time)
 
     def _errors(self, draft: Lesson) -> str:
-        """Return what is on record about the failures of a draft."""
+        """Return the draft's text and the recorded errors of its calls."""
         rows = self._failures.recent(limit=500)
         own = [row for row in rows if row["tool"] == draft.what.tool and row["call_id"] in draft.what.evidence]
         errors = "\n".join(str(row["error_text"]) for row in own)[:_MOST_ERRORS]

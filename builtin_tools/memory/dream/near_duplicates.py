@@ -1,7 +1,8 @@
-"""Decides whether two facts say the same in other words. Careful rules, because merging must never lose a fact.
+"""Decides whether two facts say the same in different words. The rules are cautious, because merging must never lose a
+fact.
 
-Words are compared by their stems and, where these differ, by the cosine of their word vectors. Everything that usually
-makes the difference between two statements must be equal: numbers, names, negation, and who does what to whom.
+Words are compared by their stems and, where these differ, by the cosine of their word vectors. Whatever usually
+distinguishes two statements must be equal: numbers, names, negation, and who does what to whom.
 """
 
 import re
@@ -14,11 +15,11 @@ from builtin_tools.memory.statement_words import differences, expanded, number_w
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder
 
-# The least cosine of WordLlama's vectors of two words that mean the same. Most opposites are below 0.5.
+# Minimum cosine of the WordLlama vectors of two synonyms. Most opposites are below 0.5.
 SYNONYMS = 0.64
-_FEWEST_SHARED = 0.4  # the least share of words that two texts have in common
+_FEWEST_SHARED = 0.4  # minimum share of words that two texts must have in common
 _WORD = re.compile(r"[^\W_]+(?:[.:,/-][^\W_]+)*")
-# Words that may be missing on one side without changing what is said.
+# Weak words: one text may lack them without a change of meaning.
 _WEAK = frozenset(
     words(
         "really very quite actually currently now always just also too still already please right basically generally "
@@ -26,7 +27,7 @@ _WEAK = frozenset(
         "that this these those which who one own get got"
     )
 )
-# Opposites that are as near to each other as synonyms are.
+# Opposites whose vectors are as similar as those of synonyms.
 _OPPOSITES = tuple(
     frozenset(words(pair))
     for pair in (
@@ -47,14 +48,14 @@ _MONTHS = frozenset(words("january february march april may june july august sep
 
 @dataclass(frozen=True, slots=True)
 class _FactWords:
-    """A fact as the rules compare it.
+    """The words of a fact, as the rules compare them.
 
     Attributes:
-        content: Its stems in order, without stop words and weak words.
-        word_of: A word for each stem.
-        names: Its capitalized words in order, without the first word, days and months.
-        first: Its first word, which may be a name, too.
-        fixed: Its numbers, days and months, sorted.
+        content: The stems of its words in order, without stop words and weak words.
+        word_of: For each stem, the first word with this stem.
+        names: Capitalized words in order, without the first word, days and months.
+        first: The first word, which may also be a name.
+        fixed: Numbers, days and months, sorted.
     """
 
     content: tuple[str, ...]
@@ -64,7 +65,7 @@ class _FactWords:
     fixed: tuple[str, ...]
 
     def names_beside(self, other: "_FactWords") -> tuple[str, ...]:
-        """Return its names, with the first word if that is a name in the other text."""
+        """Return the names in this text, including its first word if that is a name in the other text."""
         return (self.first, *self.names) if self.first in other.names else self.names
 
 
@@ -77,7 +78,7 @@ class NearDuplicates:
         self._read: dict[str, _FactWords] = {}
 
     def same(self, one: Entry, other: Entry) -> bool:
-        """Return whether two facts of one owner and space say the same."""
+        """Return whether two facts with the same owner and space say the same."""
         if differences(one.text, other.text):
             return False
         first, second = one.statement, other.statement
@@ -112,7 +113,7 @@ class NearDuplicates:
     def _pairs(
         self, ours: Sequence[str], theirs: Sequence[str], left: _FactWords, right: _FactWords
     ) -> dict[str, str] | None:
-        """Return a synonym on the right for each of our stems; None if one has none, or if words remain."""
+        """Map each stem of `ours` to a synonym in `theirs`; None if that is not possible for all stems of both."""
         if len(ours) != len(theirs):
             return None
         if not ours:
@@ -156,8 +157,9 @@ class NearDuplicates:
 
 
 def _rotated(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether two sequences are equal after their beginning is moved to their end.
+    """Return whether moving words from the beginning of one sequence to its end makes it equal to the other.
 
-    "On Friday she swims" and "she swims on Friday" are; "the dog bit the man" and "the man bit the dog" are not.
+    True for "on Friday she swims" and "she swims on Friday", but not for "the dog bit the man" and "the man bit the
+    dog".
     """
     return len(one) == len(other) and (one == other or any(one[at:] + one[:at] == other for at in range(1, len(one))))

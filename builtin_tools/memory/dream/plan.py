@@ -1,7 +1,7 @@
 """`DreamPlan`: steps of consolidation that can be read, applied one by one, and undone (MEM-9).
 
-A plan refers to entries by their ids and holds none of their texts. When anything of an owner is forgotten, the owner's
-plans are deleted, because a step may hold words that a model derived from it.
+A plan refers to entries by id and does not contain their texts. When any entry of an owner is erased, all plans of the
+owner are deleted, because a step may contain words that a model derived from the erased text.
 """
 
 import json
@@ -12,15 +12,15 @@ from typing import Any
 
 
 class StepKind(StrEnum):
-    """What a step does.
+    """The kind of change that a step makes.
 
     Attributes:
-        MERGE: Closes facts that say the same as another, which stays.
+        MERGE: Closes facts that say the same as another fact, which stays.
         CLOSE: Closes a fact that a newer one replaces.
         PROFILE: Adds a repeated fact about the user to the profile.
         LESSON: Completes a draft of a lesson with a fix that a model proposed.
-        EXPIRE: Hides notes of the scratchpad that were not used for a long time.
-        SUGGEST: Proposes a composed skill for a repeated sequence of calls. It changes nothing.
+        EXPIRE: Hides scratchpad notes that were not changed for a long time.
+        SUGGEST: Proposes a composed skill for a repeated sequence of calls. Changes nothing.
     """
 
     MERGE = "merge"
@@ -32,10 +32,10 @@ class StepKind(StrEnum):
 
 
 class StepState(StrEnum):
-    """What became of a step.
+    """The state of a step.
 
     Attributes:
-        STALE: What it was about had changed, so it was not applied.
+        STALE: Not applied, because its entries have changed since the plan was made.
     """
 
     PLANNED = "planned"
@@ -49,10 +49,11 @@ class DreamStep:
     """One step of a plan.
 
     Attributes:
-        entries: Ids of the entries that it changes.
-        keep: The id of the entry that stays, replaces them or is promoted; "" for none.
-        data: JSON values that belong to the kind, without texts of entries.
-        before: What undoing it needs, as JSON values; empty unless it is applied.
+        entries: Ids of the entries that the step closes.
+        keep: The id of the entry that replaces them, is added to the profile, or is the draft to complete; "" if there
+            is none.
+        data: JSON values for this kind of step, without texts of entries.
+        before: The state before the step, as JSON values for undoing it; empty unless the step is applied.
     """
 
     kind: StepKind
@@ -87,7 +88,7 @@ class DreamPlan:
 
 
 def steps_text(steps: tuple[DreamStep, ...]) -> str:
-    """Return steps as JSON."""
+    """Encode steps as JSON."""
     rows = [
         {
             "kind": step.kind.value,
@@ -103,7 +104,7 @@ def steps_text(steps: tuple[DreamStep, ...]) -> str:
 
 
 def steps_of(text: str) -> tuple[DreamStep, ...]:
-    """Return the steps that `steps_text` described."""
+    """Decode steps that `steps_text` encoded."""
     return tuple(
         DreamStep(
             StepKind(row["kind"]),

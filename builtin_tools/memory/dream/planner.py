@@ -1,4 +1,4 @@
-"""Makes plans of consolidation, by rules and, where one is configured, with the help of a model (MEM-9)."""
+"""Finds the steps of consolidation plans by rules, and the cases that a model may decide (MEM-9)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,22 +16,22 @@ from builtin_tools.memory.view import EntrySelection
 if TYPE_CHECKING:
     from builtin_tools.memory.dream.near_duplicates import NearDuplicates
 
-SAID_OFTEN = 3  # a fact about the user that was said as often belongs in the profile
-_CANDIDATES = 12  # similar facts that are compared with each fact
-_NEAR = 0.7  # the least cosine of two facts that are compared
+SAID_OFTEN = 3  # a fact about the user that was said this often belongs in the profile
+_CANDIDATES = 12  # number of similar facts with which each fact is compared
+_NEAR = 0.7  # minimum cosine of two facts to be compared
 
-# Returns ids of similar facts of an owner and space with their cosines.
+# Called with an owner, a space, a text and a limit. Returns the ids of similar facts with their cosines.
 Neighbours = Callable[[str, str, str, int], Sequence[tuple[str, float]]]
 
 
 @dataclass(slots=True)
 class DreamFindings:
-    """What the rules found for one owner.
+    """The findings of the rules for one owner.
 
     Attributes:
-        pairs: Open pairs, which a model may decide: the older and the newer fact.
-        drafts: Drafts of lessons, whose fix a model may find.
-        complete: False if time ran out.
+        pairs: Open pairs that a model may decide, each with the older fact first.
+        drafts: Drafts of lessons that a model may complete with a fix.
+        complete: False if time ran out before all facts were compared.
     """
 
     steps: list[DreamStep] = field(default_factory=list)
@@ -41,7 +41,7 @@ class DreamFindings:
 
 
 class DreamPlanner:
-    """Applies the rules. Every method blocks."""
+    """Finds steps by rules. Every method blocks."""
 
     def __init__(
         self, store: MemoryStore, book: LessonBook, compare: "Callable[[], NearDuplicates]", neighbours: Neighbours
@@ -57,9 +57,9 @@ class DreamPlanner:
         """Examine the current facts, pairs and drafts of an owner.
 
         Args:
-            owner: Whose memories.
+            owner: The owner of the memories.
             spaces: The spaces to examine.
-            profile: The current profile; empty for a shared space.
+            profile: The current items of the profile.
             out_of_time: Returns whether to stop.
         """
         found = DreamFindings()
@@ -86,7 +86,10 @@ class DreamPlanner:
     def _merges(
         self, owner: str, space: str, facts: Sequence[Entry], found: DreamFindings, out_of_time: Callable[[], bool]
     ) -> list[DreamStep]:
-        """Return a step for each group of facts that say the same. The first that was learned and is longest stays."""
+        """Return a step for each group of facts that say the same.
+
+        The fact that stays is one with a statement if possible, then the longest, then the one learned first.
+        """
         compare = self._compare()
         by_id = {entry.id: entry for entry in facts}
         group_of: dict[str, list[str]] = {}
@@ -112,7 +115,7 @@ def _merge(group: Sequence[str], by_id: Mapping[str, Entry]) -> DreamStep:
 
 
 def _promotions(facts: Iterable[Entry], profile: Mapping[str, str]) -> list[DreamStep]:
-    """Return a step for each property of the user that was stated often and is not in the profile."""
+    """Return a step for each fact about the user that was stated often and is not in the profile."""
     said: dict[tuple[str, str], list[Entry]] = {}
     for entry in facts:
         what = entry.statement

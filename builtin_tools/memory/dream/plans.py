@@ -1,7 +1,7 @@
-"""`DreamPlans`: keeps plans in the database of the memory, and applies and undoes their steps.
+"""`DreamPlans`: stores plans in the memory database, and applies and undoes their steps.
 
-Each step is one transaction, which also records its state, so that a process that is killed leaves every step applied
-or not. Applying or undoing a plan again goes on where it stopped.
+Each step is one transaction that also records the step's state, so a killed process leaves no step half applied.
+Applying or undoing a plan again continues where it stopped.
 """
 
 from collections.abc import Callable, Collection
@@ -32,7 +32,7 @@ from builtin_tools.memory.profile import PROFILE
 from builtin_tools.memory.store import MemoryStore
 from builtin_tools.memory.tables import ID
 
-MOST_PLANS = 50  # of one owner; older ones are deleted, and cannot be undone any more
+MOST_PLANS = 50  # plans kept for each owner; older plans are deleted and can then no longer be undone
 SCHEMA = MetaData()
 PLANS = Table(
     "memory_plans",
@@ -44,7 +44,7 @@ PLANS = Table(
     Column("steps", Text, nullable=False),  # JSON
 )
 
-# Hides (True) or shows notes of a scratchpad: owner, agent, keys.
+# Called with an owner, an agent, keys, and whether to hide (True) or show the scratchpad notes with these keys.
 HideNotes = Callable[[str, str, Collection[str], bool], int]
 
 
@@ -56,14 +56,14 @@ class DreamPlans:
 
         Args:
             store: The memory.
-            hide_notes: Hides or shows notes of the scratchpad.
+            hide_notes: Hides or shows scratchpad notes.
         """
         self._store = store
         self._hide_notes = hide_notes
         store.create(SCHEMA)
 
     def add(self, owner: str, steps: tuple[DreamStep, ...], *, complete: bool) -> DreamPlan:
-        """Keep a new plan."""
+        """Store a new plan."""
         with self._store.changing() as memory:
             plan = DreamPlan(memory.new_id(), owner, memory.now, steps, complete)
             row = {"id": plan.id, "owner": owner, "made": plan.made, "complete": complete, "steps": steps_text(steps)}
@@ -73,28 +73,28 @@ class DreamPlans:
         return plan
 
     def all(self, owner: str) -> list[DreamPlan]:
-        """Return the plans of an owner, the newest first."""
+        """Return the plans of an owner, newest first."""
         query = select(PLANS).where(PLANS.c.owner == owner).order_by(PLANS.c.made.desc(), PLANS.c.id)
         with self._store.reading() as memory:
             return [_plan(row) for row in memory.connection.execute(query)]
 
     def get(self, owner: str, plan_id: str = "") -> DreamPlan | None:
-        """Return a plan of an owner, the newest if no id is given; None if there is none."""
+        """Return the plan of an owner with this id, by default the newest; None if there is none."""
         return next((plan for plan in self.all(owner) if plan_id in ("", plan.id)), None)
 
     def forget(self, owner: str) -> None:
-        """Delete the plans of an owner, because something that they may refer to is forgotten."""
+        """Delete the plans of an owner. Called when entries are erased, because plans may contain words from them."""
         with self._store.changing() as memory:
             memory.connection.execute(delete(PLANS).where(PLANS.c.owner == owner))
 
     def apply(self, plan: DreamPlan) -> DreamPlan:
-        """Apply every step that is planned, each in a transaction of its own."""
+        """Apply every planned step, each in its own transaction."""
         for at in range(len(plan.steps)):
             plan = self._change(plan, at, StepState.PLANNED, self._applied)
         return plan
 
     def undo(self, plan: DreamPlan) -> DreamPlan:
-        """Undo every step that was applied, the last one first."""
+        """Undo every applied step, last step first."""
         for at in reversed(range(len(plan.steps))):
             plan = self._change(plan, at, StepState.APPLIED, self._undone)
         return plan
@@ -106,7 +106,7 @@ class DreamPlans:
         state: StepState,
         change: Callable[[MemoryChange, DreamPlan, DreamStep], DreamStep],
     ) -> DreamPlan:
-        """Change one step, if it still has this state, and record the result in the same transaction."""
+        """Apply `change` to a step if it still has this state, and record the result in the same transaction."""
         if plan.steps[at].state is not state:
             return plan
         with self._store.changing() as memory:
@@ -142,7 +142,7 @@ class DreamPlans:
             memory.remove(memory.get([plan.owner], [made]).values())
         for entry_id, was in step.before.get("entries", {}).items():
             entry = memory.one([plan.owner], entry_id)
-            if entry is not None:  # it may have been forgotten
+            if entry is not None:  # the entry may have been erased since
                 data = {**entry.data, **was["data"]} if was["data"] else entry.data
                 memory.put(replace(entry, holds_to=was["holds_to"], successor=was["successor"], data=data))
         return replace(step, state=StepState.UNDONE, before={})

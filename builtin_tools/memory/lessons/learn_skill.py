@@ -1,4 +1,4 @@
-"""`learn_skill`: keeps a lesson, a mistake and its fix."""
+"""`learn_skill`: stores a lesson, which is a mistake and its fix."""
 
 import asyncio
 from typing import Annotated
@@ -23,8 +23,8 @@ class LearnedOutput(TypedDict):
     """The output of learn_skill.
 
     Attributes:
-        merged: Whether a similar lesson was known.
-        count: How many times it was learned.
+        merged: Whether the lesson was merged with a similar one.
+        count: How many times the lesson was learned.
     """
 
     id: str
@@ -39,7 +39,7 @@ class LearnedOutput(TypedDict):
     side_effects=("memory_write",),
     required_permission="user",
     private_arguments=("mistake", "fix", "where"),
-    short_description="Keep a lesson: a mistake and its fix.",
+    short_description="Store a lesson: a mistake and its fix.",
 )
 async def learn_skill(
     ctx: CallContext,
@@ -50,16 +50,16 @@ async def learn_skill(
     evidence: Annotated[list[CallId], Field(max_length=MOST_EVIDENCE)] | None = None,
     draft: str = "",
 ) -> Produced[LearnedOutput]:
-    """Keep a lesson, so that a mistake is not made again: what went wrong, and what to do instead.
+    """Store a lesson to avoid repeating a mistake: what went wrong, and what to do instead.
 
     Use it when you found out why something failed, or when the user corrects how you work. Lessons that fit a later
-    message are shown beside it. A similar lesson is merged with the known one. For a tool made of code, use
+    message are shown with that message. If a similar lesson is stored, the two are merged. For a tool made of code, use
     create_skill. For a fact about the user, use update_profile. For any other fact, use knowledge_base.
 
     Args:
         mistake: What went wrong, in one sentence that makes sense later.
         fix: What to do instead, as an instruction.
-        where: When it applies: the name of a tool, or a kind of task.
+        where: When the lesson applies: the name of a tool, or a kind of task.
         evidence: Ids of the calls that showed the mistake.
         draft: The id of a draft that list_lessons showed, which this lesson completes.
     """

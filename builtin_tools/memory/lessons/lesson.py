@@ -1,4 +1,4 @@
-"""`Lesson`: a mistake and its fix, with its evidence and what became of it when it was shown."""
+"""`Lesson`: a mistake and its fix, with evidence and counts of how often it was shown, followed and helpful."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,13 +7,13 @@ from typing import Any
 
 from builtin_tools.memory.entries import Entry
 
-MOST_EVIDENCE = 20  # ids of calls
-_PRIOR_HELPED, _PRIOR_SHOWN = 1, 2  # a new lesson is worth one half
-_FADED = 0.1  # reached when a lesson was shown 9 times and never helped
+MOST_EVIDENCE = 20  # maximum number of call ids
+_PRIOR_HELPED, _PRIOR_SHOWN = 1, 2  # with these, `worth` of a new lesson is 1/2
+_FADED = 0.1  # `worth` falls below this when a lesson was shown 9 times and never helped
 
 
 class LessonOrigin(StrEnum):
-    """Where a lesson was learned."""
+    """The activity in which a lesson was learned."""
 
     RUN = "run"
     SELF_PLAY = "self_play"
@@ -24,8 +24,8 @@ class NewLesson:
     """A lesson to be stored.
 
     Attributes:
-        where: When it applies: a tool, a kind of task, a place; "" for always.
-        tool: The tool that `where` names; "" for none.
+        where: When the lesson applies: a tool, a kind of task, a place; "" for always.
+        tool: The tool that `where` names; "" if it names no tool.
         reason: The `Failure.reason` of the mistake; "" if unknown.
         evidence: Ids of calls that show the mistake.
     """
@@ -47,14 +47,14 @@ class NewLesson:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A stored lesson. What `NewLesson` also has is explained there.
+    """A stored lesson.
 
     Attributes:
-        draft: It records failures, and its fix is not known yet.
-        count: How many times it was learned.
-        shown: How many runs had it in their prompt.
-        followed: In how many of them its tool was used without the mistake.
-        helped: How many of these runs ended with an answer.
+        draft: Whether the lesson is a draft: a record of failures without a known fix.
+        count: How many times the lesson was learned.
+        shown: In how many runs it was in the prompt.
+        followed: In how many of these runs it was followed (see `was_followed`).
+        helped: How many of the runs that followed it ended with an answer.
         learned, updated: When it was first and last learned, in seconds since the epoch.
     """
 
@@ -70,21 +70,21 @@ class Lesson:
 
     @property
     def worth(self) -> float:
-        """The estimated share of runs in which it helps, from 0 to 1: Laplace's rule of succession."""
+        """The estimated share of runs in which the lesson helps, from 0 to 1, by Laplace's rule of succession."""
         return (self.helped + _PRIOR_HELPED) / (self.shown + _PRIOR_SHOWN)
 
     @property
     def faded(self) -> bool:
-        """Whether it was shown so often without helping that it is not shown any more."""
+        """Whether the lesson was shown so often without helping that it is no longer shown."""
         return self.worth < _FADED
 
     def again(self, new: NewLesson, now: float) -> "Lesson":
-        """Return this lesson after it was learned once more."""
+        """Return this lesson with its count raised by one and the new evidence added."""
         evidence = tuple(dict.fromkeys((*new.evidence, *self.what.evidence)))[:MOST_EVIDENCE]
         return replace(self, what=replace(self.what, evidence=evidence), count=self.count + 1, updated=now)
 
     def data(self) -> dict[str, Any]:
-        """Return what is stored beside its text, as JSON values."""
+        """Return the `data` of the lesson's entry, as JSON values."""
         what = self.what
         return {
             "mistake": what.mistake,
@@ -104,7 +104,7 @@ class Lesson:
 
 
 def lesson_of(entry: Entry) -> Lesson:
-    """Return the lesson that an entry of the memory holds."""
+    """Convert an entry to the lesson that it stores."""
     data: Mapping[str, Any] = entry.data
     what = NewLesson(
         mistake=data["mistake"],

@@ -1,4 +1,6 @@
-"""`LessonBook`: stores lessons, merges similar ones, and counts what became of them (MEM-7)."""
+"""`LessonBook`: stores lessons, merges similar ones, and counts how often they are shown, followed and helpful
+(MEM-7).
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,23 +13,23 @@ from builtin_tools.memory.view import EntrySelection, MemoryView
 from engine.retrieval.terms import Terms
 
 LESSONS = "personal:lessons"  # the space of lessons
-MOST_LESSONS = 2_000  # of one owner; beyond them, those of least worth are removed
-_SAME_MISTAKE = 0.6  # share of common terms of two mistakes that are the same
+MOST_LESSONS = 2_000  # maximum lessons of one owner; beyond that, lessons with the least worth are removed
+_SAME_MISTAKE = 0.6  # minimum share of common terms of two mistakes that count as the same
 _SAME_FIX = 0.6
-_NEAR = 0.86  # cosine of two lessons that are the same, where their words differ
+_NEAR = 0.86  # minimum cosine of two lessons that count as the same although their words differ
 
-# Returns ids of similar lessons of an owner with their cosines.
+# Called with an owner and a text. Returns the ids of the owner's similar lessons with their cosines.
 Similar = Callable[[str, str], Sequence[tuple[str, float]]]
 
 
 def nothing_similar(owner: str, text: str) -> Sequence[tuple[str, float]]:
-    """Find nothing. For books without an index."""
+    """Return no similar lessons. Used if there is no index."""
     del owner, text
     return ()
 
 
 class LessonBook:
-    """The lessons in the memory. Every method blocks."""
+    """Stores and reads the lessons in the memory. Every method blocks."""
 
     def __init__(self, store: MemoryStore, similar: Similar = nothing_similar) -> None:
         self._store = store
@@ -38,15 +40,15 @@ class LessonBook:
     ) -> tuple[Lesson, bool]:
         """Store a lesson.
 
-        If a similar lesson is known, it is counted once more. If the fix differs, the new lesson replaces the known one
-        and takes over its counts; the known one is kept in the history.
+        If a similar lesson is known, its count is raised by one. If the fix differs, the new lesson replaces the known
+        one and continues its count; the known one is kept in the history.
 
         Args:
-            owner: To whom it belongs.
-            space: Its memory space.
+            owner: The owner of the lesson.
+            space: The memory space of the lesson.
             new: The lesson.
             source: Who learned it.
-            draft: The id of the draft that it completes, which is removed; "" for none.
+            draft: The id of a draft that the lesson completes and that is then removed; "" for none.
 
         Returns:
             The lesson as stored, and whether it was merged with a known one.
@@ -74,7 +76,7 @@ class LessonBook:
             return lesson, True
 
     def draft(self, owner: str, space: str, new: NewLesson, source: EntrySource) -> Lesson | None:
-        """Record failures whose fix is not known yet, unless a lesson about them exists.
+        """Store a draft: failures whose fix is not known yet. If the draft exists, its count is raised by one.
 
         Returns:
             The draft; None if there is a lesson for this tool and reason.
@@ -96,12 +98,12 @@ class LessonBook:
     def all(
         self, owners: Mapping[str, Collection[str]], since: float | None = None, origin: LessonOrigin | None = None
     ) -> list[Lesson]:
-        """Return the current lessons and drafts, the most recently learned first.
+        """Return the current lessons and drafts, most recently learned first.
 
         Args:
             owners: The spaces to read, by owner.
-            since: Only those learned, or learned again, since this time, in seconds since the epoch.
-            origin: Only those learned there.
+            since: Only lessons learned, or learned again, since this time, in seconds since the epoch.
+            origin: Only lessons with this origin.
         """
         found: list[Lesson] = []
         with self._store.reading() as memory:
@@ -123,7 +125,7 @@ class LessonBook:
     def count(
         self, owner: str, *, shown: Collection[str] = (), followed: Collection[str] = (), helped: Collection[str] = ()
     ) -> None:
-        """Add one to the counts of these lessons. Lessons that were removed meanwhile are ignored."""
+        """Add one to the counts of lessons, given by their ids. Lessons that no longer exist are ignored."""
         with self._store.changing() as memory:
             for key, entry in memory.get([owner], {*shown, *followed, *helped}).items():
                 lesson = lesson_of(entry)
@@ -136,7 +138,7 @@ class LessonBook:
                 memory.set_data(entry, changed.data())
 
     def _same(self, memory: MemoryView, owner: str, space: str, new: NewLesson, near: Collection[str]) -> Lesson | None:
-        """Return the known lesson about the same mistake, if any."""
+        """Return the most similar known lesson about the same mistake; None if there is none."""
         best: tuple[float, Lesson] | None = None
         for each in _lessons(memory, owner, space):
             if each.draft or (each.what.tool and new.tool and each.what.tool != new.tool):

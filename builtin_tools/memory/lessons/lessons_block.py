@@ -1,4 +1,6 @@
-"""`LessonsBlock`: shows the lessons that fit a message beside it, and counts what becomes of them (MEM-7)."""
+"""`LessonsBlock`: adds the lessons that fit a message to the prompt, and counts whether they are followed and help
+(MEM-7).
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -19,14 +21,14 @@ from engine.contract.turn import Turn
 from engine.retrieval.passage import FoundPassage, PassageFilter
 
 MOST_SHOWN = 3
-# The least fit of a lesson. A message does not ask for lessons, so fits are low: in trials, those of lessons that apply
-# were between .05 and .25, and those of other lessons at most .02.
+# Minimum fit of a lesson. A message does not ask for lessons, so fits are low: in trials, lessons that apply
+# had fits between .05 and .25, and other lessons at most .02.
 FITS = 0.03
 MOST_CHARACTERS = 1_500
-_MOST_WAITING = 256  # runs that have begun and not ended
+_MOST_WAITING = 256  # maximum runs that have begun and not ended
 _CANDIDATES = 12
 _HEADING = "Lessons from earlier runs. Follow those that apply:"
-_REPEATED = 2  # equal DIAGNOSTIC failures of a run that make a draft
+_REPEATED = 2  # number of equal DIAGNOSTIC failures in one run that make a draft
 _OWN_FAULTS = frozenset({"budget", "skipped", "cancelled", "unknown_tool"})  # reasons that teach nothing about a tool
 
 _Run = tuple[str, str]
@@ -34,10 +36,10 @@ _Run = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ShownLessons:
-    """The lessons that one run was shown.
+    """The lessons in the prompt of one run.
 
     Attributes:
-        owner: To whom they belong.
+        owner: The owner of the lessons.
     """
 
     owner: str
@@ -45,7 +47,7 @@ class ShownLessons:
 
 
 class LessonsBlock:
-    """A prompt block, and an observer of the runs that it was shown to."""
+    """A prompt block with lessons. It also observes how the runs with these lessons end."""
 
     name = "lessons"
     placement: Placement = "message"
@@ -58,7 +60,7 @@ class LessonsBlock:
         self._waiting: OrderedDict[_Run, ShownLessons] = OrderedDict()
 
     async def text(self, turn: Turn, message: str) -> str:
-        """Return the lessons that fit a message, at most `MOST_SHOWN`; "" for none."""
+        """Return the lessons that fit a message, at most `MOST_SHOWN`; "" if none fits."""
         scope = MemoryScope.of(turn)
         if not message.strip() or not sees(scope.globs, LESSONS):
             return ""
@@ -71,7 +73,9 @@ class LessonsBlock:
         return "\n".join([_HEADING, *(f"- {lesson.what.text}" for lesson in chosen)])
 
     async def run_ended(self, turn: Turn, summary: RunSummary) -> None:
-        """Count which of the lessons shown in the run were followed and helped, and store its failures as drafts."""
+        """Count which of the lessons shown in the run were followed and helped, and store the run's failures as
+        drafts.
+        """
         shown = self._waiting.pop((turn.agent_key, summary.message), None)
         scope = MemoryScope.of(turn)
         drafts = drafts_of(summary.calls) if sees(scope.globs, LESSONS) else []
@@ -101,7 +105,7 @@ class LessonsBlock:
 
 
 def chosen_of(found: list[FoundPassage], lessons: Collection[Lesson]) -> list[Lesson]:
-    """Return the lessons to show, best first: those that fit and have not faded, within the limits."""
+    """Return the lessons to show, best first: lessons that fit and have not faded, within the limits."""
     fits = {each.id: each.fit for each in found if each.fit >= FITS}
     usable = [each for each in lessons if each.id in fits and not each.draft and not each.faded]
     ranked = sorted(usable, key=lambda each: (-fits[each.id] * each.worth, each.id))
@@ -115,7 +119,7 @@ def chosen_of(found: list[FoundPassage], lessons: Collection[Lesson]) -> list[Le
 
 
 def was_followed(lesson: Lesson, calls: Collection[RunCall]) -> bool:
-    """Return whether a run did what a lesson says, as far as its calls show it.
+    """Return whether a run followed a lesson, judging by the calls of the run.
 
     A lesson about a tool was followed if the tool was called and no call failed for the lesson's reason. Any other
     lesson was followed if no call had a FATAL or DIAGNOSTIC failure.

@@ -21,13 +21,13 @@ _WEEK = timedelta(days=7)
 
 
 class LessonRow(TypedDict):
-    """A lesson in a list.
+    """A lesson, as list_lessons returns it.
 
     Attributes:
-        draft: Its fix is not known yet.
-        count: How many times it was learned.
-        shown, followed, helped: In how many runs it was shown, followed, and helped.
-        updated: When it was last learned, ISO 8601.
+        draft: Whether the fix is not known yet.
+        count: How many times the lesson was learned.
+        shown, followed, helped: The number of runs in which the lesson was shown, was followed, and helped.
+        updated: When the lesson was last learned (ISO 8601).
     """
 
     id: str
@@ -52,9 +52,9 @@ class LessonRow(TypedDict):
     short_description="List the lessons: mistakes and their fixes.",
 )
 async def list_lessons(ctx: CallContext, scope: LessonScope = "all") -> Produced[list[LessonRow]]:
-    """Show the playbook of lessons: the mistakes that were made in earlier runs, and their fixes.
+    """List the lessons: mistakes that were made in earlier runs, and their fixes.
 
-    Use it when the user asks what you have learned, or which mistakes you know. It does not list tools: when the user
+    Use it when the user asks what you have learned or which mistakes to avoid. It does not list tools: when the user
     says "show me your skills", call manage_skills instead. Drafts are repeated failures whose fix is not known yet; if
     you know the fix, complete one with learn_skill.
 
