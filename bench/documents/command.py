@@ -6,11 +6,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ OWNER, SPACE = "user:bench", "personal:general"
 _PARSER = [sys.executable, "-m", "bench.documents.bare_parser"]
 _SUFFIXES = frozenset({*PARSERS, ".txt"})
 _LEAST, _MOST = 2_000, 32 << 20  # bytes
-_BATCH = 16  # documents
+_BATCH = 8  # documents
 _SUMMED = ("pages", "bare", "single", "ours")
 _SOURCE = EntrySource(SourceKind.USER, user="bench")
 
@@ -97,20 +96,19 @@ class TwoMemories:
         )
 
 
-def batches_in(folder: Path) -> list[list[Path]]:
-    """Return the readable documents of a folder in batches of one format, with the largest first, in turn by format."""
+def batches_in(folder: Path) -> dict[str, list[list[Path]]]:
+    """Return the readable documents of a folder by format, in batches, largest first."""
     found = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _SUFFIXES and path.is_file()]
     sizes = {path: path.stat().st_size for path in found}
     usable = sorted((path for path in found if _LEAST <= sizes[path] <= _MOST), key=lambda path: -sizes[path])
     formats: dict[str, list[Path]] = {}
     for path in usable:
         formats.setdefault(path.suffix.lower(), []).append(path)
-    split = [[own[at : at + _BATCH] for at in range(0, len(own), _BATCH)] for own in formats.values()]
-    return [batch for in_turn in zip_longest(*split) for batch in in_turn if batch]
+    return {name: [own[at : at + _BATCH] for at in range(0, len(own), _BATCH)] for name, own in formats.items()}
 
 
 def bench(pages: int, console: Console, folder: Path) -> list[dict[str, Any]]:
-    """Read documents until they have this many pages. Each batch is read by the parser alone and then by the memory.
+    """Read about this many pages, with an equal share of each format, by the parser alone and by the memory.
 
     Returns:
         One row for each format, and one for all.
@@ -129,7 +127,7 @@ def bench(pages: int, console: Console, folder: Path) -> list[dict[str, Any]]:
 
 
 async def _read_all(
-    batches: Sequence[Sequence[Path]],
+    batches: Mapping[str, Sequence[Sequence[Path]]],
     pages: int,
     parser: "subprocess.Popen[bytes]",
     progress: Progress,
@@ -143,12 +141,13 @@ async def _read_all(
         async with NamespaceSandbox() as box:
             single, ours = (DocumentIngestion(store, box) for store in stores)
             memories = TwoMemories(single, ours, stores[1])
-            for batch in batches:
-                found.append(await memories.read(batch, parser))
-                read = sum(each.pages for each in found)
-                progress.update(task, completed=read)
-                if read >= pages:
-                    break
+            for own in batches.values():
+                until = progress.tasks[task].completed + pages / len(batches)
+                for batch in own:
+                    found.append(await memories.read(batch, parser))
+                    progress.update(task, completed=sum(each.pages for each in found))
+                    if progress.tasks[task].completed >= until:
+                        break
         return found, memories.refused
 
 
