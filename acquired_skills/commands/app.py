@@ -1,6 +1,6 @@
-"""The group of commands `knackbox skills …`, the counterparts of the tools create_skill and manage_skills.
+"""The command group `knackbox skills …`: the tools create_skill and manage_skills for the command line.
 
-It is loaded through the entry point group ``knackbox.commands``.
+The group is loaded through the entry point group ``knackbox.commands``.
 """
 
 import typer

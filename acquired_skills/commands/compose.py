@@ -56,12 +56,12 @@ class _File(BaseModel):
 
 def compose(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE.json", help="name, description, pipeline, cases, examples.")],
+    file: Annotated[str, typer.Argument(metavar="FILE.json", help="A JSON file with the arguments of compose_skill.")],
     as_json: Json = False,
 ) -> None:
     """Propose a pipeline of calls as a skill.
 
-    It is stored if its cases prove it. Otherwise everything that has to be changed is reported.
+    The skill is stored if its cases prove it. Otherwise the command reports everything that has to be changed.
     """
     proposal = _read(file).proposal()
 
@@ -78,7 +78,7 @@ def compose(
 
 def suggest(
     ctx: typer.Context,
-    times: Annotated[int, typer.Option("--times", min=2, help="How often a sequence must occur.")] = 3,
+    times: Annotated[int, typer.Option("--times", min=2, help="Minimum number of times a sequence must occur.")] = 3,
     as_json: Json = False,
 ) -> None:
     """Suggest pipelines for sequences of calls that recur. Nothing is composed."""
@@ -94,7 +94,7 @@ def suggest(
         emit_json([each.value() for each in found])
         return
     if not found:
-        say(f"no sequence of calls occurred {times} times.")
+        say(f"no sequence of calls occurred at least {times} times.")
     for each in found:
         emit(f"{' -> '.join(each.tools)}, {each.times} times\n{json.dumps(each.pipeline, indent=2)}")
         emit("".join(f"- {note}\n" for note in each.notes))

@@ -45,7 +45,7 @@ def reindex(ctx: typer.Context, as_json: Json = False) -> None:
 def audit(
     ctx: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="The skills; by default all, in any state.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="The skills; by default all skills, in any state.")
     ] = None,
     *,
     disable: Annotated[
@@ -78,7 +78,7 @@ def audit(
 
 
 async def _disabled(library: SkillLibrary, found: Sequence[Readmission]) -> list[str]:
-    """Disable the refused skills that are listed, and return their names."""
+    """Disable the refused skills that are still offered, and return their names."""
     names = [one.skill.name for one in found if one.verdict is ReadmissionVerdict.REFUSED and one.skill.state.listed]
     for name in names:
         await library.set_state(name, SkillState.DISABLED)
@@ -153,8 +153,10 @@ def _audited(found: Sequence[Readmission], disabled: Sequence[str]) -> None:
         for each in one.problems:
             emit(visible(f"\n{one.skill.name}: [{each.part}] {each.text}"))
     counts = {verdict: sum(one.verdict is verdict for one in found) for verdict in ReadmissionVerdict}
-    unknown = f", {counts[ReadmissionVerdict.UNKNOWN]} could not be tried" if counts[ReadmissionVerdict.UNKNOWN] else ""
-    say(f"{len(found)} tried, {counts[ReadmissionVerdict.REFUSED]} would be refused today{unknown}.")
+    unchecked = counts[ReadmissionVerdict.UNKNOWN]
+    unknown = f", {unchecked} could not be checked" if unchecked else ""
+    of = f"{len(found)} skill{'' if len(found) == 1 else 's'}"
+    say(f"{of}: {counts[ReadmissionVerdict.REFUSED]} would be refused today{unknown}.")
 
 
 def _reconciled(
@@ -183,7 +185,7 @@ def _reconciled(
         for line in report.foreign:
             say(line)
         fine = report.known + len(report.read)
-        counts = f"{fine} skill{' is' if fine == 1 else 's are'} in order, {len(report.read)} rows were rewritten"
+        counts = f"{fine} skill{' is' if fine == 1 else 's are'} in order, {len(report.read)} updated in the records"
         for key, count in sorted(Counter((signers or {}).values()).items()):
             emit(f"{count} signed by {key}" if key else f"{count} not signed")
         tail = "" if indexed is None else f", {indexed} indexed"

@@ -34,27 +34,32 @@ from sandbox.contract import Language
 def add(
     ctx: typer.Context,
     code: Annotated[
-        str, typer.Argument(metavar="CODE.py", help="The file of the skill; its function has the name of the file.")
+        str, typer.Argument(metavar="CODE.py", help="The source file. Its function must have the name of the file.")
     ],
     *,
-    tests: Annotated[str, typer.Option("--tests", metavar="TESTS.py", help="The pytest module that proves it.")],
-    description: Annotated[str, typer.Option("--description", "-d", help="What it does and when to use it.")],
-    name: Annotated[str | None, typer.Option("--name", help="Its name; by default the name of the file.")] = None,
+    tests: Annotated[str, typer.Option("--tests", metavar="TESTS.py", help="The pytest module that proves the skill.")],
+    description: Annotated[str, typer.Option("--description", "-d", help="What the skill does and when to use it.")],
+    name: Annotated[str | None, typer.Option("--name", help="The skill's name; by default CODE's file name.")] = None,
     example: Annotated[
-        list[str] | None, typer.Option("--example", "-e", help="A request it answers; repeatable.")
+        list[str] | None, typer.Option("--example", "-e", help="A request that the skill answers; repeatable.")
     ] = None,
     file: Annotated[
         list[Path] | None,
         typer.Option("--file", metavar="FILE", help="A module or data file, below the folder of CODE.py; repeatable."),
     ] = None,
     language: Annotated[
-        Language, typer.Option("--language", help="Of CODE. Tests of Node and Bash skills are a JSON list of cases.")
+        Language,
+        typer.Option("--language", help="The language of CODE. For Node and Bash, TESTS is a JSON list of cases."),
     ] = Language.PYTHON,
     breaking: Annotated[bool, typer.Option("--breaking", help="Do not run the tests of the earlier version.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", help="The time limit of one call, in s.")] = DEFAULT_TIMEOUT_S,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Time limit of one call, in seconds.")
+    ] = DEFAULT_TIMEOUT_S,
     expected: Annotated[
         str | None,
-        typer.Option("--expected", metavar="FILE.json", help="Answers to questions of earlier refusals, as a list."),
+        typer.Option(
+            "--expected", metavar="FILE.json", help="A JSON list of predictions that answer earlier questions."
+        ),
     ] = None,
     reference: Annotated[
         str | None,
@@ -64,7 +69,7 @@ def add(
 ) -> None:
     """Propose a skill.
 
-    It is stored if its tests prove it in a box. Otherwise everything that has to be changed is reported.
+    The skill is stored if its tests prove it in a box. Otherwise the command reports everything that has to be changed.
     """
     proposal = Proposal(
         name or Path(code).stem,
@@ -152,7 +157,9 @@ def enable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 def rollback(
     ctx: typer.Context,
     name: Name,
-    version: Annotated[int | None, typer.Argument(help="By default the version before the current one.")] = None,
+    version: Annotated[
+        int | None, typer.Argument(help="The version to return to; by default the one before the current version.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make an earlier version current again, under a new number."""
@@ -192,7 +199,8 @@ def correct(
     elif withdraw:
         emit(visible(f"{shown}: {withdrawn or 'no'} correction{'' if withdrawn == 1 else 's'} withdrawn."))
     else:
-        emit(visible(f"{shown} {wrong or 'already returns that'}. Every later version must return the correct result."))
+        found = wrong or "already returns the correct result"
+        emit(visible(f"{shown} {found}. Every later version must return the correct result."))
 
 
 def _json(text: str, what: str) -> Any:

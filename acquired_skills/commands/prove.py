@@ -38,11 +38,11 @@ def prove(
     ] = None,
     *,
     draft: Annotated[
-        str | None, typer.Option("--from", metavar="FILE", help="Propose this draft, with results in its calls.")
+        str | None, typer.Option("--from", metavar="FILE", help="Propose this draft, which has results for its calls.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a function in the scripts of instructions into a skill.
+    """Turn a function from a script of imported instructions into a skill.
 
     The command proposes calls, and you predict their results. --json prints a draft instead of asking. The scripts are
     not run, and the skill is admitted like any other.
@@ -140,6 +140,7 @@ async def _answers(forms: PersonForms, draft: SkillDraft) -> dict[int, Mapping[s
     found = await forms.fill(Form(about, fields), _PATIENCE_S)
     if not found:
         raise ValueError(
-            "No results were given. Without a terminal, fill in the draft that --json prints, and use --from."
+            "No results were given. If there is no terminal, add results to the draft that --json prints, and "
+            "propose it with --from."
         )
     return {int(number): read_answer(text) for number, text in found.items()}

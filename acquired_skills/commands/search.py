@@ -15,7 +15,7 @@ from engine.interfaces.cli.shared import Json, emit_json, say, wants_json
 from engine.retrieval.ranked import LearnedShares
 
 _MOST_TEXTS = 8
-_MOST_SHARES, _LEAST_SHARE = 4, 0.05  # shares of the learned ranking's score that are shown
+_MOST_SHARES, _LEAST_SHARE = 4, 0.05  # maximum number and minimum size of the score shares that are shown
 
 
 def search(
@@ -50,7 +50,7 @@ def search(
 
 def _text_row(one: InstructionHit) -> dict[str, Any]:
     row = {"name": one.name, "version": None, "state": INSTRUCTIONS, "description": one.description}
-    return {**row, "score": None, "fit": round(one.fit, 3), "similarity": None, "why": "instructions, to be read"}
+    return {**row, "score": None, "fit": round(one.fit, 3), "similarity": None, "why": "instructions for agents"}
 
 
 def _row(one: SearchHit, shares: LearnedShares | None) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _why(one: SearchHit, shares: LearnedShares | None) -> str:
     reasons = ["its exact name"] if one.named else []
     reasons.append(f"covers {one.covered:.0%} of the request")
     if one.evidence is not None and not one.named:
-        reasons.append(f"is {_than_usual(one.evidence.nearness)} similar to it than small talk is")
+        reasons.append(f"is {_than_usual(one.evidence.nearness)} similar to the request than small talk is")
         if one.evidence.chat > 1:
             reasons.append("the request resembles small talk")
     if one.learned:
@@ -85,7 +85,7 @@ def _why(one: SearchHit, shares: LearnedShares | None) -> str:
 
 
 def _learned_from(shares: LearnedShares | None) -> dict[str, float]:
-    """Return the shares of the learned ranking's score, in quotation marks for words of the request."""
+    """Return the share of each request word (in quotation marks) and of the meaning in the learned ranking's score."""
     if shares is None:
         return {}
     found = {f"{word!r}": share for word, share in shares.words.items()} | {"meaning": shares.meaning}

@@ -54,7 +54,7 @@ def with_counts(ctx: typer.Context, label: str, work: Callable[[Engine, Count], 
     """Open the engine and run `work` on it, with a progress bar.
 
     Args:
-        work: Gets the engine, and a function to call with the number of finished items and the total.
+        work: Called with the engine, and with a function that it calls to report the finished items and the total.
     """
     with reported_failures(), shown_later(ProgressBar(label)) as bar:
         return with_engine(ctx, lambda engine: work(engine, bar.count), bar)
@@ -62,7 +62,7 @@ def with_counts(ctx: typer.Context, label: str, work: Callable[[Engine, Count], 
 
 @contextmanager
 def reported_failures() -> Iterator[None]:
-    """End the command with a one-line message if its work fails."""
+    """End the command with a one-line message if the code in the `with` block fails."""
     try:
         yield
     except SkillMissing as error:

@@ -32,7 +32,7 @@ After = Annotated[str, typer.Option("--after", metavar="NAME", help="Start after
 
 
 def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: Json = False) -> None:
-    """List the skills with their states and statistics, by name."""
+    """List the skills with their states and statistics, sorted by name."""
 
     async def work(library: SkillLibrary) -> tuple[list[Summary], int]:
         return await listing(library, limit, after), await library.count()

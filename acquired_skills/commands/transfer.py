@@ -23,13 +23,16 @@ from engine.stores.atomic import write_atomic
 
 def export(
     ctx: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="As `knackbox skills list` shows them.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="The skills, as `knackbox skills list` shows them.")
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The zip file; by default NAME.zip here.")
+        Path | None,
+        typer.Option("--output", "-o", help="The zip file; by default NAME.zip, or skills.zip for several skills."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the current versions of skills into a zip file. The same skills always give the same bytes."""
+    """Write the current versions of skills into a zip file. The same skills always produce the same bytes."""
 
     async def work(library: SkillLibrary) -> dict[str, Files]:
         return {
@@ -56,14 +59,16 @@ def import_(
         list[Path], typer.Argument(metavar="FOLDER|FILE.zip...", help="Agent Skills.", exists=True, readable=True)
     ],
     *,
-    as_text: Annotated[bool, typer.Option("--as-instructions", help="Store as text, even if it has tests.")] = False,
+    as_text: Annotated[
+        bool, typer.Option("--as-instructions", help="Store every skill as instructions, even if it has tests.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Import Agent Skills.
 
-    A skill with a function and tests, or with a pipeline and cases, must be admitted here. Any other is stored as
-    instructions, which agents can read. Exits with 1 if a skill was refused. Exits with 2, without importing anything,
-    if a file is missing.
+    A skill with a function and tests, or with a pipeline and cases, must be admitted here. Any other skill is
+    stored as instructions, which agents can read. Exits with 1 if a skill was refused. Exits with 2, without importing
+    anything, if a file is missing.
     """
 
     async def work(engine: Engine) -> list[ImportResult]:

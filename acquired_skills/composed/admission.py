@@ -35,7 +35,8 @@ class Composer:
     """Composes skills for one turn.
 
     Attributes:
-        turn: The turn of the user who composes the skills. Its permissions limit the tools that they may call.
+        turn: The turn of the user who composes the skills. The user's permissions limit the tools that
+            the skills may call.
     """
 
     library: SkillLibrary
@@ -128,7 +129,8 @@ class Composer:
             problems.append(f"The skill would call itself: {' -> '.join(way)}. Remove one of these calls.")
         elif await asyncio.to_thread(nesting_depth, calls, skills) >= MOST_NESTED:
             problems.append(
-                f"Composed skills would be nested more than {MOST_NESTED} levels deep. Call the tools that they call."
+                f"Composed skills would be nested more than {MOST_NESTED} levels deep. Replace a call of a composed "
+                "skill with the steps of its pipeline."
             )
         checked = await asyncio.to_thread(check_pipeline, pipeline, tools, self.turn)
         problems += checked.problems
@@ -137,7 +139,9 @@ class Composer:
         return checked
 
     async def _run_skill(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None:
-        """Run a skill and return its value in a tuple; None if the tool is not a skill without destinations.
+        """Run a skill and return its value in a tuple.
+
+        Return None for a composed skill, a skill with network destinations, and any tool that is not a skill.
 
         Raises:
             StepFailed: The skill failed.

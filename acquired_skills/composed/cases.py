@@ -26,7 +26,7 @@ class Case(BaseModel):
 
     Attributes:
         expect: The expected output, if given.
-        asked: The expected inputs of steps, by the name or place of the step.
+        asked: The expected inputs of steps, by the name of the step or its place (`titles.0.fetch`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -58,5 +58,5 @@ def read_cases(text: str) -> list[Case]:
         raise InvalidPipeline(validation_messages(error)) from None
     empty = [str(number) for number, case in enumerate(cases, 1) if not case.expects and not case.asked]
     if empty:
-        raise InvalidPipeline([f"Case {', '.join(empty)} asserts nothing. Add `expect`, `asked`, or both."])
+        raise InvalidPipeline([f"These cases assert nothing: {', '.join(empty)}. Add `expect`, `asked`, or both."])
     return cases

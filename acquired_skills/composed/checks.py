@@ -1,4 +1,4 @@
-"""Checks before a pipeline runs that its references resolve, its types fit, and its tools exist and may be called.
+"""Checks, before a pipeline runs, that its references resolve, its types fit, and its tools exist and may be called.
 
 The name of a step is visible from the next step to the end of its block, and in the blocks nested there. So on any path
 through the pipeline, a step refers only to values that exist.
@@ -52,7 +52,7 @@ def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], tu
 
     Args:
         tools: The existing tools that the pipeline calls.
-        turn: The turn of the user who composes it.
+        turn: The turn of the user who composes the pipeline.
     """
     checked = CheckedPipeline()
     checked.problems += _names(pipeline)
@@ -69,7 +69,7 @@ def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], tu
     used = {each.path[1] for each in _all_references(pipeline) if each.path[0] == ARGUMENTS and len(each.path) > 1}
     whole = any(each.path == (ARGUMENTS,) for each in _all_references(pipeline))
     if unused := [] if whole else sorted(properties.keys() - used):
-        checked.problems.append(f"The arguments {', '.join(unused)} are not used: use or remove them.")
+        checked.problems.append(f"These arguments are not used: {', '.join(unused)}. Use or remove them.")
     arguments = {"type": "object", **parameters, "additionalProperties": False}
     checked.problems += _Reading(tools).block(pipeline, {ARGUMENTS: arguments})
     checked.parameters = arguments

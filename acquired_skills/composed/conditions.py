@@ -99,7 +99,7 @@ def holds(condition: Condition, scope: Mapping[str, Any]) -> bool:
 
 
 def condition_references(condition: Condition) -> Iterator[Reference]:
-    """Yield every reference in a condition. The reference of an `exists` has a default, so it may be missing."""
+    """Yield every reference in a condition. The reference of an `exists` has a default, so its value may be missing."""
     match condition:
         case Compare(_, left, right):
             yield from references(left)

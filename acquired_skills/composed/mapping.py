@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 20  # approximate maximum size of the output of one mapping or
 
 
 class InvalidMapping(ValueError):
-    """A JSON value is not a valid mapping. The message says why."""
+    """A JSON value is not a valid mapping or condition. The message says why."""
 
 
 class UnresolvedReference(ValueError):
@@ -78,7 +78,7 @@ def mapping_of(value: Any) -> Mapped:
     """
     mapped = _mapping(value)
     if sum(1 for _ in references(mapped)) > MOST_REFERENCES:
-        raise InvalidMapping(f"it has more than {MOST_REFERENCES} references")
+        raise InvalidMapping(f"the mapping has more than {MOST_REFERENCES} references")
     return mapped
 
 

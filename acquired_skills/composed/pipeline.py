@@ -128,7 +128,7 @@ def read_pipeline(text: str) -> ComposedPipeline:
     if deepest(pipeline) > DEEPEST:
         lines.append(f"Blocks are nested more than {DEEPEST} levels deep. Make a separate skill of the inner blocks.")
     if (count := sum(1 for _ in steps_of(pipeline))) > MOST_STEPS:
-        lines.append(f"There are {count} steps. Use at most {MOST_STEPS}, or make separate skills of some.")
+        lines.append(f"There are {count} steps. Use at most {MOST_STEPS}, or move some into separate skills.")
     if not any(isinstance(step, CallStep) for step in steps_of(pipeline)):
         lines.append("The pipeline calls nothing. Add at least one step with `call`.")
     if lines:
@@ -174,12 +174,12 @@ def deepest(block: Block) -> int:
 
 
 def mapped(value: Any) -> Mapped:
-    """Return the value of a mapping field, typed as it is after validation."""
+    """Cast the value of a mapping field to the type that it has after validation."""
     found: Mapped = value
     return found
 
 
 def conditioned(value: Any) -> Condition:
-    """Return the value of a condition field, typed as it is after validation."""
+    """Cast the value of a condition field to the type that it has after validation."""
     found: Condition = value
     return found

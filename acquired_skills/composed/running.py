@@ -35,7 +35,7 @@ class StepFailed(Exception):
     """A step failed.
 
     Attributes:
-        place: The place of the step.
+        place: The place of the step, such as `titles.3.fetch`.
         tool: The tool that the step called; "" if a mapping or a condition failed.
         ran: Whether the call may have run, and so may have had an effect.
         elsewhere: Whether the fault is outside the pipeline, because a policy, a limit or a person refused the call, or

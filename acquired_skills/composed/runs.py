@@ -79,7 +79,7 @@ class OpenRun:
     """A run in progress.
 
     Attributes:
-        finished: The outputs of finished steps, by place.
+        finished: The outputs of finished steps, by place (such as `titles.3.fetch`).
         unsure: The places of steps that may have been called, but whose output is unknown.
     """
 
@@ -89,7 +89,7 @@ class OpenRun:
 
 
 class KeptRuns:
-    """Stores the runs of one home, which its processes share. Every method blocks."""
+    """Stores the runs of one home. All processes that use the home share them. Every method blocks."""
 
     def __init__(self, records: Records, lock: EngineLock, clock: Clock, new_id: Callable[[], str]) -> None:
         """Create missing tables.
@@ -155,7 +155,7 @@ class KeptRuns:
             _put(connection, run.id, place, done=True, output=text if kept else None)
 
     def did_not_happen(self, run: OpenRun, place: str) -> None:
-        """Record that this step may be called again."""
+        """Delete the record of a step that had no effect, so that resuming the run calls it again."""
         with self._records.begin() as connection:
             connection.execute(delete(_STEPS).where((_STEPS.c.run == run.id) & (_STEPS.c.place == place)))
 

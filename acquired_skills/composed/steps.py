@@ -21,7 +21,7 @@ from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.access import DENIED, DISCOVERY_TOOLS, denial, why_not
 from engine.recovery.advise import without_fatal_advice
 
-# The ends of a box after which the skill has certainly failed and is no longer running.
+# The ways in which a box can end (`audit.end`) if the skill has certainly failed and is no longer running.
 _ENDED = frozenset({"error", "timeout", "cpu", "memory", "output", "disk", "processes", "files", "file_size", "policy"})
 
 

@@ -148,7 +148,7 @@ def _suggestion(names: tuple[str, ...], times: Sequence[Sequence[_MadeCall]]) ->
 def _argument(
     name: str, index: int, values: list[Any], times: Sequence[Sequence[_MadeCall]], taken: dict[str, tuple[int, str]]
 ) -> str:
-    """Return the argument for an input: an earlier one if its value was always the same, otherwise a new one."""
+    """Return the argument for an input: an earlier argument that always had the same value, otherwise a new one."""
     for argument, (step, of) in taken.items():
         if [_key(one[step].arguments[of]) for one in times] == [_key(each) for each in values]:
             return argument

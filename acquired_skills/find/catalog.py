@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.retrieval.stored_index import StoredIndex
 
 AT_ONCE = 200  # maximum number of changes that a search indexes itself; more are indexed in the background
-MIRROR_AFTER_S = 5.0  # seconds from a search to the update of the vector store, which short commands do not need
+MIRROR_AFTER_S = 5.0  # seconds from a search to the update of the vector store; short commands end earlier
 _ROWS_KEPT = 2_000
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A listed skill that a search found, ranked by `score`. The other fields are those of `Ranked`."""
+    """A skill that a search found, ranked by `score`. The other fields are those of `Ranked`."""
 
     skill: Skill
     score: float
@@ -47,7 +47,7 @@ class SearchHit:
 
 
 class SkillsByName(Mapping[str, Skill]):
-    """A mapping of all skills by name. Each one is read from its row on access."""
+    """A mapping of all skills by name. Each skill is read from its row in the records on access."""
 
     def __init__(self, catalog: "Catalog", ledger: Ledger) -> None:
         self._catalog = catalog
@@ -67,7 +67,7 @@ class SkillsByName(Mapping[str, Skill]):
 
 
 class Catalog:
-    """All skills by name, with an index of the listed ones. Call `aclose` once at the end."""
+    """All skills by name, with an index of the listed ones (active or on probation). Call `aclose` once at the end."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Catalog:
         mirror: "Callable[[StoredIndex], VectorMirror] | None" = None,
         reranker: "Callable[[], SentenceReranker | None]" = lambda: None,
     ) -> None:
-        """Combine the parts of a catalog.
+        """Create a catalog from its parts.
 
         Args:
             open_index: Opens the index. It is called in a thread at the first search.
@@ -135,7 +135,10 @@ class Catalog:
         return {name: row for name, row in known.items() if row is not None}
 
     def listed(self) -> tuple[Skill, ...]:
-        """Return all listed skills, sorted by name. While nothing changes, this is the same tuple object."""
+        """Return all skills that are active or on probation, sorted by name.
+
+        While nothing changes, this is the same tuple object.
+        """
         with self._listed_lock:
             generation, (at, listed) = self._ledger.generation(), self._listed
             if generation != at:
@@ -151,14 +154,14 @@ class Catalog:
             return self._listed[1]
 
     async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[SearchHit]:
-        """Return the listed skills nearest to the query, best first.
+        """Return the listed skills (active or on probation) nearest to the query, best first.
 
         A search cannot find skills that are not indexed yet. If there are any, `gap` says so.
 
         Args:
             k: The maximum number of skills.
             weigh: Returns the factors by which the scores of the candidates are multiplied. It is called in a thread.
-            fits: The smallest `fit` of a skill in the result.
+            fits: The minimum `fit` of a skill in the result.
         """
         found = await asyncio.to_thread(self._search, query, k, weigh, fits)
         if self.gap and (self._filling is None or self._filling.done()):
@@ -170,7 +173,10 @@ class Catalog:
         return found
 
     async def learned_shares(self, query: str, names: Collection[str]) -> dict[str, LearnedShares]:
-        """Return what the learned ranking's scores of these skills come from; nothing without a model."""
+        """Return how the words and the meaning of a query contribute to the learned scores of these skills.
+
+        The result is empty if no ranking model is trained.
+        """
         return await asyncio.to_thread(lambda: self._opened().index.learned_shares(query, names))
 
     async def rebuild_index(self, progress: Progress | None = None) -> int:
@@ -258,7 +264,8 @@ class Catalog:
             missing = indexing.missing()
             if missing <= AT_ONCE:
                 missing = 0 if indexing.catch_up(AT_ONCE) else indexing.missing()
-        self.gap = f"{missing} skills are not in the index yet, but they can be called by name" if missing else ""
+        counted = "1 skill is" if missing == 1 else f"{missing} skills are"
+        self.gap = f"{counted} not in the index yet, but can be called by name" if missing else ""
 
     async def _fill(self) -> None:
         indexing = self._opened()

@@ -1,7 +1,7 @@
 """`SkillIndexing`: keeps the index of skills up to date with their rows, also when other processes change them.
 
-The index records up to which place it has read the changes of skills and of their requests. A search first indexes
-newer changes. If there are many, they are indexed in the background instead, and the search uses the index as it is.
+The index records the last change of skills and of their requests that it contains. A search first indexes newer
+changes. If there are many, they are indexed in the background instead, and the search uses the index as it is.
 """
 
 import json

@@ -1,7 +1,7 @@
 """In the box: packs numpy and pandas values with their types. `acquired_skills.in_box.packing` packs all other values.
 
-The elements are packed one by one, so the engine can make wrong answers from them without these libraries. The
-libraries are imported only in boxes that handle such values.
+The elements are packed one by one, so the engine can change them to make deliberately wrong answers without importing
+these libraries. The libraries are imported only in boxes that handle such values.
 """
 
 import importlib

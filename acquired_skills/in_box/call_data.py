@@ -22,7 +22,7 @@ from acquired_skills.in_box.call_files import TooManyFiles, read_files, write_fi
 from acquired_skills.in_box.packing import NotPackable, Packer, packed_exception
 from acquired_skills.in_box.unpacking import Unpacker
 
-MOST_CHARS = 131_072  # characters of one call or one answer as JSON
+MOST_CHARS = 131_072  # maximum number of characters of one call or one answer as JSON
 MOST_PRINTED = 8_192
 
 

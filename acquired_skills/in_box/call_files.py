@@ -17,7 +17,7 @@ class TooManyFiles(Exception):
 
 
 def read_files(folder: Path) -> dict[str, str | None]:
-    """Return the contents of the files below a folder as hexadecimal text, by path. A subfolder has None.
+    """Return the contents of the files below a folder as hexadecimal text, by path. A subfolder maps to None.
 
     Raises:
         TooManyFiles: There are too many files, or they are too large.

@@ -1,4 +1,4 @@
-"""`Effort`: the limits of an admission. The engine sets them, and the code in the box keeps to them."""
+"""`Effort`: the limits of an admission. The engine sets them, and the code in the box applies them."""
 
 from dataclasses import dataclass
 
@@ -17,17 +17,18 @@ class Effort:
             (SKILL-6). If it is 0, no mutants are made.
         enough: The share of mutants that must be killed so that no questions are asked (GATE-1).
         calls: The number of different calls that tests must make so that no questions are asked. If they make fewer,
-            they and agreed predictions must state the results of one more.
-        every_gap: Whether a surviving mutant that a call distinguishes is asked about, however many others are killed.
+            questions are asked until tests and agreed predictions state the results of `calls` + 1 different calls.
+        every_gap: Whether to ask about every surviving mutant that some call distinguishes from the skill, even if
+            enough mutants are killed.
         green_runs, green_s: The maximum number of runs of the tests on the skill, and the time after which no further
             run is started. There are always at least two runs.
         answers_s: The limit for making every call of the tests again without the tests (SKILL-7).
         judge_s: The limit for all runs of the tests without the skill.
-        similar_calls, boundary_calls, clock_calls: The numbers of calls that examine the mutants that no test kills:
+        similar_calls, boundary_calls, clock_calls: The maximum numbers of calls that examine the surviving mutants:
             calls similar to those of the tests, calls with boundary values, and calls at other times.
         similar_calls_s: The time limit for all these calls.
-        random_calls, unusual_calls: The number of random calls that only the skill answers, and the number of those
-            with differing results that are made to these mutants, too.
+        random_calls, unusual_calls: The number of random calls that are made to the skill only, and the maximum number
+            of them, with different results, that are then also made to the surviving mutants.
         reference_call_s, reference_s: The limits of one call of the reference, and of all its calls.
     """
 

@@ -40,8 +40,8 @@ class FakeSkill:
             ``otherwise``, calls without an answer are collected in `unknown`.
         unanswered: Whether any call had no answer in the table.
         reached: A description of the first use of something that only the real skill has; "" if there was none.
-        running: Whether a test is running. While the tests are collected, such a use returns a placeholder, so that
-            only the tests that use the placeholder do not count.
+        running: Whether a test is running. While the tests are collected, an attribute that only the real skill has
+            returns a placeholder, so that only the tests that use the placeholder do not count.
     """
 
     def __init__(self, name: str, declared: str, folder: Path, clock: FixedClock, form: Form = "function") -> None:

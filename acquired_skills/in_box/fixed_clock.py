@@ -34,7 +34,7 @@ class FixedClock:
         self._replace_methods()
 
     def fix(self, moment: str | dt.date) -> None:
-        """Stop the clock at a time, such as "2026-03-01T09:30"; without an offset it is local time.
+        """Stop the clock at a time, such as "2026-03-01T09:30". A time without an offset is local time.
 
         Raises:
             ValueError: The text is not in ISO 8601.
@@ -44,7 +44,7 @@ class FixedClock:
         self.text, self._seconds = found.isoformat(), found.timestamp()
 
     def release(self) -> None:
-        """Return to the real time."""
+        """Use the real time again."""
         self.text = ""
 
     def now(self) -> float:

@@ -24,8 +24,8 @@ from acquired_skills.in_box.switch import StubSwitch
 
 STUBS = ("raises", "none", "sentinel")
 MOST_EXPLAINED = 3  # maximum number of failed tests that are checked for state shared with other tests
-EXPLAIN_S = 2.0  # seconds for these checks
-MOST_OUTSIDE = 3  # paths outside the working folder that are reported
+EXPLAIN_S = 2.0  # time limit in seconds for these checks
+MOST_OUTSIDE = 3  # maximum number of paths outside the working folder that are reported
 FAILED = ("failed", "timeout", "exited")
 
 
@@ -116,8 +116,8 @@ class Rehearsal(Runner):
         change the result. ``files`` is true if the files that the other tests leave behind make the difference.
 
         Args:
-            order: The order in which they failed.
-            others: Orders in which they passed or may pass.
+            order: The order in which the tests failed.
+            others: Orders in which the tests passed or may pass.
         """
         until = time.monotonic() + EXPLAIN_S
         for test in failed:
@@ -138,7 +138,7 @@ class Rehearsal(Runner):
     def _other_result(
         self, before: list[list[pytest.Item]], test: pytest.Item, alone: bool, until: float
     ) -> dict[str, Any] | None:
-        """Return the facts about the first of these lists of tests after which a test has another result than alone."""
+        """Return facts about the first list of earlier tests that changes the result of a test; None if none does."""
         for some in before:
             if time.monotonic() > until:
                 return None
@@ -147,7 +147,7 @@ class Rehearsal(Runner):
         return None
 
     def _changes(self, before: list[pytest.Item], test: pytest.Item, alone: bool) -> bool:
-        """Return whether a test has another result after these tests than alone, in two runs to rule out chance."""
+        """Return whether running these tests first changes the result of a test. Compare twice to rule out chance."""
         return all(self._passes([*before, test]) != alone and self._passes([test]) == alone for _ in range(2))
 
     def _passes(self, items: list[pytest.Item]) -> bool:
@@ -180,13 +180,13 @@ class Rehearsal(Runner):
 
 
 def _files_outside() -> set[str]:
-    """Return the paths of the files in the other folders in which code may leave files."""
+    """Return the paths in the home folder and the temporary folder, where code may also leave files."""
     folders = {Path.home(), Path(tempfile.gettempdir())}
     return {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if path not in HERE.parents}
 
 
 def _described(function: Callable[..., Any], inferred: dict[str, str]) -> dict[str, Any]:
-    """Return ``schema`` or ``schema_error``."""
+    """Return the ``schema`` of a function, or in ``schema_error`` the reason why it has none."""
     try:
         return {"schema": describe(function, inferred)}
     except NotDescribable as problem:

@@ -78,11 +78,11 @@ class SeenTypes:
                     place.any()
 
     def any(self) -> None:
-        """Record that any value is accepted at this place."""
+        """Record that this argument or container accepts any value."""
         self.names.add(ANY)
 
     def merge(self, other: "SeenTypes") -> None:
-        """Add the types that were seen at another place."""
+        """Add the types that another object has collected."""
         self.names |= other.names
         for form, places in other.items.items():
             for mine, its in zip(self.items.setdefault(form, [SeenTypes() for _ in places]), places, strict=True):

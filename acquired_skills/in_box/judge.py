@@ -42,8 +42,8 @@ def judge(
         form: The form in which the skill returns its results.
 
     Returns:
-        One run for each table, with the table's number as its kind, and ``unknown``: the calls that had no answer in a
-        table without ``otherwise``.
+        One run for each table, whose ``kind`` is the number of the table, and ``unknown``: the calls that had no answer
+        in a table without ``otherwise``.
     """
     deadline = time.monotonic() + seconds
     given = JudgeInput(seed, tables, test_s, unchanged, form)

@@ -1,4 +1,4 @@
-"""Runs in the box of a similar skill, and calls it with the arguments that a new skill's tests used (SKILL-8)."""
+"""In the box of a similar skill: calls that skill with the arguments that a new skill's tests used (SKILL-8)."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,7 @@ def is_plain_class(kind: type) -> bool:
     return (
         type(kind) in (type, abc.ABCMeta, type(typing.Protocol))
         and all(base in _NEUTRAL_BASES or base.__module__ == home for base in kind.__mro__)
-        and not hasattr(kind, "__pydantic_serializer__")  # pydantic would not send its fields to agents
+        and not hasattr(kind, "__pydantic_serializer__")  # pydantic would not serialize the class by its attributes
     )
 
 

@@ -6,8 +6,8 @@ not the methods of the class (such as `__eq__`). `acquired_skills.in_box.unpacki
 
 An instance is packed as ``{"object": [class, fields]}``. If it occurs more than once, only its first occurrence is
 packed like this, with its number as a third item. Every other one becomes ``{"again": [number, known]}``, so shared
-references and cycles are preserved. `known` is the number of instances among the arguments of the call, which have the
-first numbers.
+references and cycles are preserved. `known` is the number of instances among the arguments of the call. These
+instances have the first numbers.
 """
 
 import collections
@@ -28,7 +28,7 @@ from acquired_skills.in_box.own_classes import fields
 MAX_DEPTH = 60
 MAX_NODES = 100_000  # maximum number of parts of one value
 _PLAIN_BITS = 63
-_UNNUMBERED = 2  # length of a finished instance without a number
+_UNNUMBERED = 2  # length of a packed instance without a number
 BY_TEXT: Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "datetime": (dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
     "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
@@ -71,7 +71,7 @@ class Packer:
 
         Args:
             module: The module whose instances are packed.
-            known: Instances that have the first numbers.
+            known: Instances that are already numbered, from 0.
             unchanged: Whether to pack the known instances only as references.
         """
         self.objects = list(known)

@@ -29,7 +29,7 @@ class Recorder:
     """
 
     def __init__(self, module: str, folder: Path, clock: FixedClock) -> None:
-        """Start without any calls.
+        """Create a recorder without any calls.
 
         Args:
             module: The module whose classes are packed with a call.
@@ -87,7 +87,7 @@ class Recorder:
             self._replay_chars += len(key) + len(json.dumps(answer))
 
     def calls(self) -> list[dict[str, Any]]:
-        """Return ``positional``, ``named``, and ``value`` or ``raised`` (the name of a type) of each kept call."""
+        """Return ``positional``, ``named``, and ``value`` or ``raised`` (a type name) of each call for other skills."""
         found = []
         for sent, came in self._kept.items():
             if came is not None:

@@ -250,7 +250,7 @@ def _outcome(reports: list[pytest.TestReport]) -> dict[str, str]:
             return {"outcome": "xfail", "text": ""}
         if report.skipped:
             return {"outcome": "skipped", "text": ""}
-    phases = [report.when for report in reports if not hasattr(report, "context")]  # a sub-test's report has one
+    phases = [report.when for report in reports if not hasattr(report, "context")]  # which reports of sub-tests have
     return {"outcome": "passed" if phases == ["setup", "call", "teardown"] else "unreported", "text": ""}
 
 

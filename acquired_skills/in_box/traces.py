@@ -1,6 +1,6 @@
 """In the box: removes what a run leaves behind, so that the next run in the same box cannot learn from it.
 
-A run is a fork of the worker. What it leaves are files outside its working folder, and processes that outlive it.
+A run is a fork of the worker. It may leave files outside its working folder, and processes that outlive it.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (in the box)
 
 
 class Traces:
-    """What the folders of a box contain before the first run."""
+    """Restores the files in a box to their state before the first run, and ends leftover processes."""
 
     def __init__(self, folder: Path, kept: Path) -> None:
         """Remember the files, and adopt the processes that runs leave behind.
@@ -53,7 +53,7 @@ class Traces:
                 path.chmod(mode)
 
     def _below(self, folder: Path) -> Iterator[Path]:
-        """Yield everything in a folder, each folder before what it contains, without the kept folder's contents."""
+        """Yield everything below a folder except the kept folder. Each folder comes before its contents."""
         for path in sorted(folder.iterdir()):
             if path == self._kept:
                 continue
@@ -93,6 +93,6 @@ def _end_children() -> None:
 def _children() -> list[int]:
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    except FileNotFoundError:  # the kernel does not list them
+    except FileNotFoundError:  # the kernel does not list child processes
         return []
     return [int(each) for each in text.split()]

@@ -36,8 +36,8 @@ class Unpacker:
 
         Args:
             module: The module that defines the classes of the instances.
-            known: Instances that have the first numbers. If the packed values contain new fields of these instances,
-                they are changed in place.
+            known: Instances that are already numbered, from 0. If the packed values contain new fields of these
+                instances, the instances are changed in place.
         """
         self.objects = list(known)
         self._module = module

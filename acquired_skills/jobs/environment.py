@@ -16,7 +16,7 @@ HARNESS_PACKAGES = ("pydantic", "pytest")
 # pandas imports numpy anyway, and fewer sets of modules mean fewer templates.
 PRELOADABLE = ("pandas", "numpy")
 _MOST_SHOWN = 10
-_PRIVATE = " Only the operator can open private addresses: `allow_private` of `[egress]` in config.toml."
+_PRIVATE = " Only the operator can allow private addresses, with `allow_private` under `[egress]` in config.toml."
 
 
 def environment_of(dependencies: tuple[str, ...]) -> tuple[str, ...]:

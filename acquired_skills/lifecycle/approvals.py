@@ -21,14 +21,14 @@ from engine.policy.approval import ApprovalGuard
 from sandbox.contract import Destination
 
 ANY = "*"
-MOST_ASKED = 1_500  # maximum number of characters of the declarations; every form of approval shows at least 2,000
+MOST_ASKED = 1_500  # maximum number of characters of the declarations; every form of approval shows 2,000 or more
 
 # Asks a person to approve these arguments and returns that person's name. Raises ToolFailure if nobody agreed.
 Ask = Callable[[dict[str, Any]], Awaitable[str]]
 
 QUESTION = ToolSpec(
     name="create_skill",
-    description="Keep a skill that installs packages or connects somewhere.",
+    description="Store a skill that installs packages or connects to other machines.",
     category="skills",
     annotations=Annotations(destructive=True, requires_confirmation=True),
     side_effects=("skill_write", "network"),
@@ -108,7 +108,7 @@ async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | Non
         names = ", ".join(f'"{Requirement(each).name}"' for each in packages)
         remedy = f"`packages = [{names}]`" if packages and not policy.always else "`ask_always = false`"
         text = (
-            f"The code needs a person's approval ({what}), and nobody can be asked here. Write it without these, or "
+            f"The code needs a person's approval ({what}), and nobody can be asked here. Write it without them, or "
             f"ask the operator to set {remedy} under `[skills]` in config.toml."
         )
         raise SkillRefused(proposal.name, [ProposalProblem(part, text)])

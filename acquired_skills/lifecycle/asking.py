@@ -23,7 +23,7 @@ ANSWERED_WITHIN_S = 300.0  # time limit in seconds for all forms of one proposal
 
 @dataclass(frozen=True, slots=True)
 class AskingLibrary:
-    """Creates skills, and asks a person if their tests prove too little.
+    """Creates skills, and asks a person for the results of calls if the tests prove too little.
 
     Attributes:
         forms: Shows the questions; None if nobody can be asked.

@@ -41,7 +41,7 @@ class Changes:
     def __init__(
         self, store: SkillStore, ledger: Ledger, catalog: Catalog, clock: Clock, updates: RegistryUpdates | None
     ) -> None:
-        """Combine the parts.
+        """Create the object from its parts.
 
         Args:
             updates: Publishes the changes; None if they are not published.

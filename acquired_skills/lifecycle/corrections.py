@@ -21,7 +21,7 @@ def refuse_uncorrectable(skill: Skill, call: CorrectedCall) -> None:
     """Check that later versions of a skill can be tested with this call. This blocks.
 
     Raises:
-        SkillError: They cannot.
+        SkillError: Later versions cannot be tested with this call.
     """
     if skill.kind is SkillKind.COMPOSED:
         raise SkillError(

@@ -40,7 +40,7 @@ class FolderRecords:
         return self._catalog.row(name)
 
     async def refresh(self, stamps: Mapping[str, str]) -> bool:
-        """Update the rows of these skills if their folders changed. Return whether any did.
+        """Update the rows of these skills if their folders changed. Return whether any folder changed.
 
         Args:
             stamps: The stamps in the rows, by name.
@@ -57,7 +57,7 @@ class FolderRecords:
         return report
 
     async def verify(self) -> ReconcileReport:
-        """Read and check every folder, set damaged ones aside, and make the records agree.
+        """Read and check every folder, set damaged ones aside, and make the records agree with the folders.
 
         The report lists all folders that were set aside since this object was created.
         """

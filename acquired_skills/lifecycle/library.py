@@ -60,7 +60,7 @@ class SkillLibrary(StoredSkills):
         approval_policy: ApprovalPolicy | None = None,
         disputed: DisputedPredictions | None = None,
     ) -> None:
-        """Combine the parts of a library. The parts are closed by their owners.
+        """Create a library from its parts.
 
         Args:
             seed: Returns the seed for the random order of tests.
@@ -102,7 +102,7 @@ class SkillLibrary(StoredSkills):
 
         Args:
             ask: Asks a person to approve what the proposal declares; None if nobody can be asked.
-            agent: The key under which its boxes are queued (`Turn.agent_key`).
+            agent: The key under which the boxes of the admission are queued (`Turn.agent_key`).
             author: Whether there is an author who can answer questions about the results. If not, the skill is admitted
                 with open questions and stays on probation.
 
@@ -198,7 +198,7 @@ class SkillLibrary(StoredSkills):
             seed=self._seed(),
             neighbours=older,
             effort=self._effort,
-            author=not open_questions(skill.admission),  # imported with open questions, without an author
+            author=not open_questions(skill.admission),  # an imported skill may have open questions and no author
         )
 
     async def correct(self, name: str, call: CorrectedCall, agent: str = "") -> str:
@@ -207,7 +207,7 @@ class SkillLibrary(StoredSkills):
         The call is also made to the current version. A wrong result counts as a failure of that version.
 
         Args:
-            agent: The key under which its box is queued (`Turn.agent_key`).
+            agent: The key under which the box of the call is queued (`Turn.agent_key`).
 
         Returns:
             The wrong result of the current version, such as ``returns 3``; "" if its result is correct.
@@ -261,7 +261,7 @@ class SkillLibrary(StoredSkills):
         return await asyncio.to_thread(self._changes.set_state, name, state)
 
     async def delete(self, name: str) -> Skill:
-        """Delete a skill. Its folder is moved to the deleted ones, so that it can be restored.
+        """Delete a skill. Its folder is moved to `.deleted`, so that it can be restored.
 
         Raises:
             SkillMissing: There is no such skill.
@@ -345,6 +345,6 @@ class SkillLibrary(StoredSkills):
         return earned
 
     async def aclose(self) -> None:
-        """Write the buffers. The parts are closed by their owners."""
+        """Write the buffered calls and close the catalog. The owners of the other parts close them."""
         await self.track.aclose()
         await self._catalog.aclose()

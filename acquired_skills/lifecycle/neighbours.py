@@ -11,11 +11,13 @@ from acquired_skills.proof.duplicates import Neighbour
 async def nearest_neighbours(
     skills: StoredSkills, proposal: Proposal, most: int, older_than: Skill | None = None
 ) -> list[Neighbour]:
-    """Return the nearest listed skills that run in a box without an environment, nearest first.
+    """Return the listed skills nearest to a proposal that can be compared with it, nearest first.
+
+    These are skills in the proposal's language that have neither an environment nor network destinations.
 
     Args:
         most: The maximum number of skills that the search returns.
-        older_than: A skill; only older ones are returned. By default, all are.
+        older_than: Return only skills that are older than this one; None to return skills of any age.
     """
     found: list[Neighbour] = []
     if not most:

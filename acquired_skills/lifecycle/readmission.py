@@ -18,7 +18,7 @@ Readmit = Callable[[Skill], Awaitable[None]]  # raises what `SkillLibrary.readmi
 
 
 class ReadmissionVerdict(StrEnum):
-    """Whether a stored skill would be admitted today. UNKNOWN means that its admission cannot be run here."""
+    """The verdict on a stored skill under today's rules. UNKNOWN means that its admission cannot be run here."""
 
     ADMITTED = "admitted"
     REFUSED = "refused"

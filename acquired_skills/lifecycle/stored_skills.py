@@ -17,7 +17,7 @@ from acquired_skills.store.totals import VersionStats
 from engine.retrieval.ranked import LearnedShares
 
 _MOST_NAMED = 20  # maximum number of skills that are named in one message
-_SEARCHES = 3  # maximum number of searches for one request, which is repeated if folders have changed
+_SEARCHES = 3  # maximum number of searches for one request; a search is repeated if folders have changed
 
 
 class StoredSkills:
@@ -34,7 +34,7 @@ class StoredSkills:
         retrieve: int,
         fits: float,
     ) -> None:
-        """Combine the parts. `SkillLibrary` describes them."""
+        """Create the object from its parts, which `SkillLibrary` describes."""
         self.store = store
         self.track = track
         self.folders = folders
@@ -54,7 +54,7 @@ class StoredSkills:
         Args:
             limit: The maximum number of skills on the page.
             after: The last name of the previous page.
-            listed: Whether to return only listed skills, instead of skills in any state.
+            listed: Whether to return only skills that are active or on probation, instead of skills in any state.
         """
         stamps = await asyncio.to_thread(lambda: self._ledger.stamps(after, limit, listed=listed))
         await self.folders.refresh(stamps)
@@ -62,19 +62,22 @@ class StoredSkills:
         return [row.skill for row in rows if row.skill is not None]
 
     async def names(self) -> list[str]:
-        """Return the names of all listed skills, sorted."""
+        """Return the names of all listed skills (active or on probation), sorted."""
         return await asyncio.to_thread(lambda: self._ledger.names(listed=True))
 
     async def count(self, *, listed: bool = False) -> int:
         """Return the number of skills.
 
         Args:
-            listed: Whether to count only listed skills.
+            listed: Whether to count only skills that are active or on probation.
         """
         return await asyncio.to_thread(lambda: self._ledger.count(listed=listed))
 
     async def listed(self) -> Sequence[Skill]:
-        """Return the listed skills, sorted by name. While nothing changes, this is the same object."""
+        """Return all skills that are active or on probation, sorted by name.
+
+        While nothing changes, this is the same object.
+        """
         return await asyncio.to_thread(self._catalog.listed)
 
     async def find(self, name: str) -> Skill | None:
@@ -98,7 +101,7 @@ class StoredSkills:
         return skill
 
     async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[SearchHit]:
-        """Return the listed skills that fit a request, best first.
+        """Return the listed skills (active or on probation) that fit a request, best first.
 
         After the search, `gap` says what could not be searched.
 
@@ -118,7 +121,10 @@ class StoredSkills:
         return found
 
     async def learned_shares(self, query: str, names: Collection[str]) -> dict[str, LearnedShares]:
-        """Return what the learned ranking's scores of skills for a request come from; nothing without a model."""
+        """Return how the words and the meaning of a request contribute to the learned scores of these skills.
+
+        The result is empty if no ranking model is trained.
+        """
         return await self._catalog.learned_shares(query, names)
 
     @property

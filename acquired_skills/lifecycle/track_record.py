@@ -1,4 +1,4 @@
-"""`TrackRecord`: statistics and failed inputs of each version, and the state that follows (SKILL-12, SKILL-13)."""
+"""`TrackRecord`: statistics and failed inputs of each version, and the state it has earned (SKILL-12, SKILL-13)."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ class TrackRecord:
         clock: Clock,
         requests: LearnedRequests | None = None,
     ) -> None:
-        """Combine the parts of a track record.
+        """Create a track record from its parts.
 
         Args:
             requests: Records the requests of successful calls; None if they are not recorded.
@@ -71,7 +71,7 @@ class TrackRecord:
         await self._telemetry.flush()
 
     def weights(self, names: Sequence[str]) -> Mapping[str, float]:
-        """Return factors by which the ranks of skills whose current versions failed are lowered, by name.
+        """Return, by name, the factors that lower the scores of skills whose current versions failed.
 
         A skill without a factor has the factor 1. A factor falls from 1 towards 0.5 with the Wilson lower bound of the
         failure rate, so a single failure, or a few failures in many calls, have little effect. This blocks. Call
@@ -88,7 +88,7 @@ class TrackRecord:
             self._requests.note(skill.name, turn.query, turn.user)
 
     def keeps_state(self, skill: Skill) -> bool:
-        """Return whether a skill keeps its state after the calls that this process knows.
+        """Return whether the calls that this process has counted leave the state of a skill unchanged.
 
         This is fast, but may be wrong if other processes have recorded calls.
         """

@@ -109,14 +109,16 @@ class SkillTrials:
         for each in (old.skill, new.skill):
             if each.kind is SkillKind.COMPOSED or each.destinations:
                 what = "is a pipeline" if each.kind is SkillKind.COMPOSED else "connects to other machines"
-                raise SkillError(f"`{each.name}` {what}, so its calls may have effects, and a trial cannot make them.")
+                raise SkillError(
+                    f"`{each.name}` {what}, so its calls may have effects, and a trial makes no such calls."
+                )
         inputs = await self._inputs(old, new, user, past)
         fitting = await asyncio.to_thread(_fitting, inputs, old.skill, new.skill)
         results = [await self._tried(old, new, call, known) for call, known in fitting[:MOST_INPUTS]]
         return SkillTrial(tuple(results), len(inputs) - len(fitting))
 
     async def hand_over(self, old: Skill, new: Skill, trial: SkillTrial) -> None:
-        """Copy the corrections of a skill to the skill that replaces it.
+        """Copy a skill's corrections, as far as the trial tried them, to the skill that replaces it.
 
         Raises:
             SkillError: The trial does not show that the new skill can replace the old one, or the new one is not
@@ -138,7 +140,7 @@ class SkillTrials:
     ) -> list[tuple[CorrectedCall, bool]]:
         """Return each input once, and whether its correct result is known.
 
-        If both skills have a correction of the same call, that of the new skill is used.
+        If both skills have a correction of the same call, the new skill's correction is used.
         """
         found: dict[str, tuple[CorrectedCall, bool]] = {}
         for each in (new, old):

@@ -32,7 +32,7 @@ class Prediction:
 
     Attributes:
         arguments: The arguments of the call by name, as JSON.
-        checks: The checks that the result must pass: the operand of each, by the check's name in `CHECKS`.
+        checks: The checks that the result must pass, as operands by check name (a key of `CHECKS`).
     """
 
     arguments: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Prediction:
         """Parse a prediction from a JSON object such as ``{"arguments": {"n": 4}, "result": "IV"}``.
 
         Raises:
-            ValueError: It is not a prediction. The message says what to change.
+            ValueError: The object is not a valid prediction. The message says what to change.
         """
         arguments = found.get("arguments") if isinstance(found, Mapping) else None
         if not isinstance(arguments, Mapping):
@@ -83,7 +83,7 @@ class Question:
 
     Attributes:
         arguments: The arguments of the call by name, as plain JSON.
-        disputed: Whether the author's prediction differs from what the code gives, so that one of the two is wrong.
+        disputed: Whether the author's prediction differs from the result of the code, so one of the two is wrong.
     """
 
     arguments: Mapping[str, Any]

@@ -16,12 +16,12 @@ MOST_CHARS = 1000
 
 
 def of_call(ctx: CallContext, by: str) -> dict[str, str]:
-    """Return the provenance of a call of the tool named `by`."""
+    """Return the provenance of a skill that is proposed in a call of the tool named `by`."""
     return _bounded({"by": by, "user": ctx.turn.user, "agent": ctx.turn.agent, "call": ctx.call_id})
 
 
 def of_person(by: str) -> dict[str, str]:
-    """Return the provenance of the command `by`, run by the current system user."""
+    """Return the provenance of a skill that the current system user proposes with the command `by`."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # this user id has no name on the system

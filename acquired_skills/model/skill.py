@@ -41,7 +41,7 @@ class SkillUnsignable(SkillError):
 
 
 class SkillState(StrEnum):
-    """The state of a skill. Only skills on probation and active skills are offered; the others are kept."""
+    """The state of a skill. Only skills on probation and active skills are offered. The others are only stored."""
 
     PROBATION = "probation"
     ACTIVE = "active"
@@ -72,7 +72,7 @@ class SkillKind(StrEnum):
 
     @property
     def language(self) -> Language:
-        """The language of a program of this kind, if it has one."""
+        """The language of a program of this kind; Python for pipelines, too."""
         return Language(self.value) if self in (SkillKind.NODE, SkillKind.BASH) else Language.PYTHON
 
     def files(self, name: str) -> tuple[str, str]:
@@ -139,11 +139,11 @@ class Skill:
 
     @property
     def files(self) -> tuple[str, str]:
-        """The paths of its program and its tests, relative to its folder."""
+        """The paths of the skill's program and tests, relative to its folder."""
         return self.kind.files(self.name)
 
     @property
     def extra_paths(self) -> dict[str, str]:
-        """The paths of its extra files, relative to its folder, by path relative to its program."""
+        """The path of each extra file relative to the skill's folder, by its path relative to the program."""
         folder = self.files[0].rpartition("/")[0]
         return {path: f"{folder}/{path}" for path in self.extra}

@@ -29,7 +29,7 @@ def why_unusable_input(parameters: Mapping[str, Any]) -> str:
 
 
 def why_unusable_output(schema: Mapping[str, Any]) -> str:
-    """Return why results cannot be validated against this schema, or "" if they can. The text ends a sentence."""
+    """Return why results cannot be validated against this schema, or "" if they can. The text has no final period."""
     if problem := _why_invalid(schema):
         return problem
     if not _refers_to_definitions(schema):

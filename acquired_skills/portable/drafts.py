@@ -54,10 +54,10 @@ class SkillDraft:
         """Parse a draft.
 
         Raises:
-            ValueError: It is not a draft. The message says what to change.
+            ValueError: The object is not a valid draft. The message says what to change.
         """
         if not isinstance(found, Mapping) or not all(isinstance(found.get(name), str) for name in _TEXTS):
-            raise ValueError(f"It must be an object with the strings {', '.join(_TEXTS)}, and with `calls`.")
+            raise ValueError(f"A draft must be an object with the strings {', '.join(_TEXTS)}, and with `calls`.")
         calls = found.get("calls")
         if not isinstance(calls, list):
             raise ValueError("`calls` must be a list of calls.")  # noqa: TRY004 -- one type for any fault
@@ -75,7 +75,7 @@ class SkillDraft:
         """Return the draft with answers to its calls. Calls without an answer are left out.
 
         Args:
-            answers: The checks of the answers, by the number of the call.
+            answers: The checks in each answer, by the index of the call in `calls`.
         """
         return replace(self, calls=tuple({**self.calls[n], **checks} for n, checks in sorted(answers.items())))
 

@@ -1,7 +1,7 @@
-"""Exports skills as one zip file in the Agent Skills format. The same skills always give the same bytes.
+"""Exports skills as one zip file in the Agent Skills format. The same skills always produce the same bytes.
 
-Nothing is compressed, because the output of deflate depends on the version of the library. Times and modes are
-constant.
+Nothing is compressed, because the output of deflate depends on the version of the library. The times and modes of the
+files are constant.
 """
 
 import io
@@ -15,14 +15,14 @@ from acquired_skills.store.skill_store import SkillStore
 
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that the zip format can represent
 _MODE = 0o100644 << 16
-_UNIX = 3  # the system in "version made by": with Unix, readers apply the file mode
+_UNIX = 3  # "version made by" Unix, so that programs that unpack the file apply the file modes
 
 
 def files_of(store: SkillStore, instructions: Instructions, name: str) -> Files:
     """Return the checked files of a skill's current version, or the files of instructions.
 
     Raises:
-        SkillMissing: There is neither a skill nor instructions of this name.
+        SkillMissing: There are neither a skill nor instructions of this name.
         SkillDamaged: The files cannot be used.
     """
     name = skill_name(name)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from acquired_skills.model.script_block import script_block_text
 
-_LINE_END = re.compile(r"\r\n|\r|\n")  # as Python counts lines
+_LINE_END = re.compile(r"\r\n|\r|\n")  # the line endings of Python source
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def source_of(text: str, tree: ast.Module, name: str) -> str:
-    """Return a module with the function, the imports, values, functions and classes that it uses, and the script block.
+    """Return a module with the function, everything that it uses from the script, and the PEP 723 script block.
 
-    Everything that the function does not use is left out, such as the code that runs when the script is called, because
-    no test of the function could depend on it.
+    The rest of the script is left out, such as the code that runs when the script is called, because no test of the
+    function could depend on it.
     """
     kept = _needed(tree, name)
     lines = _LINE_END.split(text)
@@ -102,7 +102,7 @@ def _used(node: ast.stmt) -> Iterator[str]:
 
 
 def _changes(node: ast.stmt) -> str:
-    """Return the name that is changed by a statement such as ``TABLE["x"] = 1`` or ``TABLE.update(…)``; "" for none."""
+    """Return the name that a statement such as ``TABLE["x"] = 1`` or ``TABLE.update(…)`` changes; "" for others."""
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute() as place)):
             changed: ast.expr = place

@@ -88,7 +88,7 @@ async def _bring(
     elif composer is not None:
         skill = await composer.compose(proposal)
     else:
-        raise SkillError(f"{name} is a pipeline of tools, which cannot be proved here, because there are no tools.")
+        raise SkillError(f"{name} is a pipeline of tools. It cannot be tested here, because there are no tools.")
     proof = "case" if one.kind is SkillKind.COMPOSED else "test"
     passed = f"{skill.tests} {proof}{'' if skill.tests == 1 else 's'} passed here"
     left = open_questions(skill.admission)
@@ -101,7 +101,7 @@ async def _keep_as_text(one: ImportCandidate, library: SkillLibrary) -> ImportRe
     name = one.front.name
     skill = await library.find(skill_name(name))
     if skill is not None:
-        raise SkillError(f"There is already a skill `{skill.name}`, so instructions of that name cannot be stored.")
+        raise SkillError(f"A skill `{skill.name}` exists already. Give the instructions another name.")
     if not await asyncio.to_thread(library.instructions.add, name, one.files):
         return ImportResult(name, "already", 0, f"The instructions {name} already exist with identical files.")
     because = f" ({one.why})" if one.why else ""

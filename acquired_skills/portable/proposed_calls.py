@@ -1,6 +1,7 @@
-"""Proposes calls of a function, whose results its author is asked to predict. Nothing is run.
+"""Proposes calls of a function, so that its author can predict their results. The function is not run.
 
-The calls come from the examples in the docstring, or else from the annotations. Boundary values are derived from both.
+The calls are derived from the examples in the docstring or, if there are none, from the annotations. Some arguments are
+replaced by boundary values.
 """
 
 import ast
@@ -40,9 +41,9 @@ _VARIED: Mapping[str, list[Any]] = {
 
 
 def proposed_calls(node: _Function) -> list[dict[str, Any]]:
-    """Return the arguments of at most `MOST_CALLS` calls, by name.
+    """Return at most `MOST_CALLS` calls, each as its arguments by parameter name.
 
-    The list is empty if the docstring has no examples and the annotations say too little.
+    The list is empty if the docstring has no examples and the annotations are missing or unknown.
     """
     stated = list(_of_examples(node))
     seeds = stated or list(_samples(node))
@@ -58,7 +59,10 @@ def proposed_calls(node: _Function) -> list[dict[str, Any]]:
 
 
 def _is_fixed(annotation: ast.expr | None) -> bool:
-    """Return whether a parameter accepts only strings of a certain form, such as dates, without boundary values."""
+    """Return whether a parameter accepts only strings in a fixed format, such as dates.
+
+    Such parameters have no boundary values.
+    """
     return parts_of(annotation)[0] in _WRITTEN
 
 
@@ -88,7 +92,7 @@ def _of_examples(node: _Function) -> Iterator[dict[str, Any]]:
 
 
 def _samples(node: _Function) -> Iterator[dict[str, Any]]:
-    """Yield arguments that fit the annotations; nothing if a parameter has neither a known annotation nor a default."""
+    """Yield arguments that fit the annotations, unless a parameter has neither a known annotation nor a default."""
     taken = node.args
     optional = {each.arg for each in taken.args[len(taken.args) - len(taken.defaults) :]}
     optional |= {each.arg for each, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value is not None}
@@ -125,7 +129,7 @@ def _sample(annotation: ast.expr | None) -> Any:
 
 
 def _packed(value: Any) -> Any:
-    """Return a JSON value as packed data, from which boundary calls are derived."""
+    """Convert a JSON value to packed data (`acquired_skills.in_box.packing`), the input of `boundary_calls`."""
     match value:
         case list():
             return [_packed(each) for each in value]

@@ -1,4 +1,4 @@
-"""Reads the files of a skill to import, which is a function with tests that can be admitted, or instructions.
+"""Reads the files of a skill to import: either a program with tests, which can be admitted, or instructions.
 
 Proofs, signatures and versions from elsewhere are ignored, so the skill is proposed like any other.
 """
@@ -43,13 +43,13 @@ def read_candidate(files: Files, where: str, provenance: dict[str, str]) -> Impo
     """Read the files of a skill without running anything.
 
     Raises:
-        Unreadable: The files are not an Agent Skill, or one of a kind that is not supported here.
+        Unreadable: The files are not an Agent Skill, or the kind of the skill is not supported.
     """
     data = files.get(SKILL_FILE)
     if data is None:
         raise Unreadable(
             f"{where} has no {SKILL_FILE}, so it is not a skill. If it contains folders of skills, import each of "
-            "them. Propose a program with its tests by `knackbox skills add`."
+            "them. To propose a program with its tests, use `knackbox skills add`."
         )
     try:
         front, _ = read_front(data, f"{where}: {SKILL_FILE}")
@@ -93,7 +93,7 @@ def _pipeline_and_cases(name: str, files: Files, where: str) -> tuple[str, str]:
     """Return the JSON texts of a composed skill's pipeline and cases, unchecked.
 
     Raises:
-        Unreadable: One of them is missing, or is not UTF-8 text.
+        Unreadable: The pipeline or the cases are missing, or are not UTF-8 text.
     """
     program, cases = (files.get(path) for path in SkillKind.COMPOSED.files(name))
     if program is None or cases is None:
@@ -163,7 +163,10 @@ def _imports(tree: ast.Module, name: str) -> bool:
 
 
 def _examples(front: FrontMatter) -> tuple[str, ...]:
-    """Return the examples, if they have the form that Knackbox writes. Static checks limit their number and size."""
+    """Return the examples in the front matter; none if they are malformed.
+
+    Static checks limit their number and size.
+    """
     text = front.metadata.get(f"{PREFIX}examples", "[]")
     try:
         found = json.loads(text) if len(text) <= _MOST_EXAMPLES else []

@@ -12,7 +12,7 @@ from acquired_skills.proof.snake_case import snake_case
 from acquired_skills.store.archive import Files
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_PROGRAMS = frozenset(("main", "cli"))  # functions that run a script as a program
+_PROGRAMS = frozenset(("main", "cli"))  # names of functions that are usually the entry point of a script
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ScriptFunction:
         name: The name of the function. In snake_case, it becomes the name of the skill.
         node: The definition of the function.
         code: The function with everything that it needs from its script; "" if it cannot become a skill.
-        why_not: Why it cannot become a skill as it is; "" if it can.
+        why_not: Why the function cannot become a skill without changes; "" if it can.
     """
 
     file: str
@@ -35,7 +35,7 @@ class ScriptFunction:
 
     @property
     def about(self) -> str:
-        """The first paragraph of its docstring, in one line."""
+        """The first paragraph of the function's docstring, in one line."""
         return " ".join((ast.get_docstring(self.node) or "").partition("\n\n")[0].split())
 
 
@@ -48,10 +48,10 @@ def script_functions(files: Files) -> list[ScriptFunction]:
 
 
 def find_function(functions: Sequence[ScriptFunction], wanted: str) -> ScriptFunction:
-    """Return the function with the wanted name, or at the wanted ``FILE:FUNCTION``.
+    """Find a function by name or, if several files have a function of this name, by ``FILE:FUNCTION``.
 
     Raises:
-        LookupError: There is no such function, or more than one, or it cannot become a skill. The message says why.
+        LookupError: No function or more than one has this name, or the function cannot become a skill.
     """
     file, _, name = wanted.rpartition(":")
     found = [each for each in functions if each.name == name and file in ("", each.file)]
@@ -74,7 +74,7 @@ def _module(path: str) -> str:
 
 def _functions(path: str, text: str, tree: ast.Module, modules: set[str]) -> Iterator[ScriptFunction]:
     own = [node for node in tree.body if isinstance(node, _Function) and not node.name.startswith("_")]
-    for node in {each.name: each for each in own}.values():  # the last definition counts
+    for node in {each.name: each for each in own}.values():  # a later definition replaces an earlier one
         if node.name in _PROGRAMS:
             continue
         code = source_of(text, tree, node.name)

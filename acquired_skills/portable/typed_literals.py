@@ -20,7 +20,7 @@ _SETS = {"set": "set", "Set": "set", "AbstractSet": "set", "frozenset": "frozens
 
 
 def literal_of(value: Any, annotation: ast.expr | None) -> str:
-    """Return a Python expression for a JSON value, of the annotated type."""
+    """Return a JSON value as a Python expression of the annotated type."""
     kind, inner = parts_of(annotation, value)
     match value:
         case list() if kind in ("tuple", "Tuple"):
@@ -52,9 +52,10 @@ def imports_of(annotations: Sequence[ast.expr | None]) -> list[str]:
 
 
 def parts_of(annotation: ast.expr | None, value: Any = ...) -> tuple[str, list[ast.expr]]:
-    """Return the name of a type and its arguments: ``list`` and ``[int]`` for ``list[int]``.
+    """Return the name and the arguments of a type: ``list`` and ``[int]`` for ``list[int]``.
 
-    For a union, this is the first type that is not None, or None if the value is None.
+    For a union, this is the first member that is not None. The name is "" if the annotation has no name, or if it is a
+    union and the value is None.
     """
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
@@ -87,7 +88,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _item(inner: Sequence[ast.expr], number: int) -> ast.expr | None:
-    """Return the annotation of one item of a tuple, such as ``tuple[int, ...]`` or ``tuple[int, str]``."""
+    """Return the annotation of one item of a tuple type, such as ``tuple[int, ...]`` or ``tuple[int, str]``."""
     if len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is ...:  # noqa: PLR2004 -- and the dots
         return inner[0]
     return inner[number] if number < len(inner) else None

@@ -1,8 +1,12 @@
 """Runs a proposal through every stage of admission, each in its own boxes (SKILL-1, SKILL-3 to SKILL-8).
 
-The stages are the rehearsal, which runs the skill together with its tests and can only count against the proposal;
-judging, which runs each without the other and can also count in its favour; and the comparison with similar skills. All
-decisions are made here, outside the boxes.
+There are three stages:
+
+- The rehearsal runs the skill together with its tests. It can only count against the proposal.
+- Judging runs the skill without its tests, and the tests without the skill. It can count for or against the proposal.
+- The proposal is compared with similar skills.
+
+All decisions are made outside the boxes.
 """
 
 import asyncio
@@ -52,10 +56,10 @@ class Admission:
         tests: The number of tests.
         seconds: The wall time spent in boxes.
         declared: The script block of the code.
-        environment: The requirements of the environment in which it was proved; empty if it has no dependencies.
+        environment: The requirements of the environment in which the skill was tested; empty if it has no dependencies.
         report: The report to store with the skill (`acquired_skills.proof.admission_report`).
-        returns: JSON Schema of the result; None if the return annotation gives none, or if a result in the tests does
-            not fit it.
+        returns: JSON Schema of the result; None if the return annotation has no schema, or if a result in the tests
+            does not fit the schema.
         inferred: Inferred type hints of the parameters that have none in the code.
     """
 
@@ -84,12 +88,12 @@ async def admit(
     """Run the stages that follow the static checks, with the packages and destinations that the code declares.
 
     Args:
-        seed: Decides the random orders of the tests.
+        seed: The seed for the random orders of the tests.
         earlier_tests: The tests of the version that the proposal replaces.
         neighbours: Skills that the proposal may duplicate, nearest first.
         disputed: Predictions of this author that differed from the results of the code in earlier proposals of the
             skill.
-        author: Whether there is an author who can answer questions. If not, the report says how many stay open.
+        author: Whether there is an author who can answer questions. If not, the report says how many are unanswered.
 
     Raises:
         SkillRefused: The proposal was not admitted. The exception lists everything to change.
@@ -98,7 +102,7 @@ async def admit(
     effort = effort or Effort()
     parsed = with_docstring_examples(parsed)
     declared = parsed.block
-    if declared.destinations:  # a hundred mutants would send wrong requests to a real server
+    if declared.destinations:  # no mutants, because they would send wrong requests to a real server
         effort = replace(effort, threshold=0.0)
     # In a thread, because making the first job compiles the files of the box.
     job = await asyncio.to_thread(_job, parsed, seed=seed, earlier_tests=earlier_tests, effort=effort)
@@ -204,7 +208,7 @@ async def _rehearse(parsed: ParsedProposal, job: Job, sandbox: Sandbox) -> BoxFa
     """Run the skill together with its tests in a box, and return the facts that the box reports.
 
     Raises:
-        SkillRefused: Some of the facts count against admission.
+        SkillRefused: The facts show problems, or the dependencies cannot be installed.
         SandboxError: No box can run.
     """
     name = parsed.proposal.name

@@ -15,9 +15,9 @@ from acquired_skills.proof.questions import Evidence
 from acquired_skills.proof.rehearsal_problems import short_name
 
 MAX_TESTS = 50
-MAX_NAME = 120  # characters of a test's name
+MAX_NAME = 120  # maximum number of characters of a test's name
 MAX_SURVIVORS = 10
-MAX_EXPECTED = 8_000  # characters of all predictions as JSON
+MAX_EXPECTED = 8_000  # maximum number of characters of all predictions as JSON
 
 
 def build_report(
@@ -38,9 +38,9 @@ def build_report(
     Args:
         compared: How many similar skills were compared.
         seconds: The wall time of each stage, in seconds.
-        earlier: Whether the tests of the earlier version ran too.
+        earlier: Whether the tests of the previous version were run, too.
         notes: Sentences for the author about what could be improved.
-        reference: The source of the reference; "" for none.
+        reference: The source of the reference; "" if there is none.
     """
     survived = sorted(
         (mutants[i] for i, killed in evidence.mutants.items() if not killed), key=attrgetter("path", "line")
@@ -83,7 +83,7 @@ def hint_notes(inferred: Mapping[str, str]) -> Iterator[str]:
     """Yield notes about parameters without a type hint.
 
     Args:
-        inferred: The hint that is used instead, by parameter.
+        inferred: The type hint that was inferred for each of these parameters.
     """
     if some := [f"`{name}: {hint}`" for name, hint in inferred.items() if hint != ANY]:
         yield (
@@ -100,12 +100,12 @@ def evidence_notes(evidence: Evidence) -> Iterator[str]:
     if evidence.unknown:
         yield (
             "Time ran out before most mutants were tried, so it is not known how much the tests prove, and the skill "
-            "stays on probation. Faster calls, such as with smaller inputs, would show it."
+            "stays on probation. Make the calls faster, for example with smaller inputs."
         )
     if evidence.refused:
         yield (
-            f"It raised an exception for each of the {evidence.refused} calls with results that no test and no "
-            "prediction states. If it is meant for other arguments than these, it may know only their results."
+            f"The code raised an exception in all {evidence.refused} calls that the tests do not make, so it may work "
+            "only for the arguments in the tests. If it should accept others, correct it."
         )
 
 
@@ -115,7 +115,7 @@ def report_notes(kept: Mapping[str, Any]) -> list[str]:
 
 
 def _expected(evidence: Evidence) -> list[dict[str, Any]]:
-    """Return the predictions that agreed, up to the size limit."""
+    """Return the predictions that agreed with the code, up to the size limit."""
     found = [{"arguments": dict(each.arguments), **each.checks} for each in evidence.agreed]
     while len(json.dumps(found)) > MAX_EXPECTED:
         found.pop()
@@ -132,7 +132,7 @@ def agreed_predictions(kept: Mapping[str, Any]) -> tuple[Prediction, ...]:
 
 
 def kept_reference(kept: Mapping[str, Any]) -> str:
-    """Return the source of the reference in a stored report; "" for none."""
+    """Return the source of the reference in a stored report; "" if there is none."""
     source = _dict(kept, "reference").get("source")
     return source if isinstance(source, str) else ""
 
@@ -144,7 +144,7 @@ def report_lines(kept: Mapping[str, Any]) -> Iterator[str]:
         yield "took " + ", ".join(f"{stage} {took:.2f} s" for stage, took in seconds.items() if _number(took))
     if tests:
         earlier = kept.get("earlier_tests")
-        yield f"tests: {len(tests)}" + (f", {earlier} of them from the version before" if earlier else "")
+        yield f"tests: {len(tests)}" + (f", {earlier} of them from the previous version" if earlier else "")
     for test, kinds in red.items():
         yield f"  {test} fails on {', '.join(map(str, kinds)) if isinstance(kinds, list) else kinds}"
     if _list(kept, "not_replayed"):

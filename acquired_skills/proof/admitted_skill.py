@@ -9,7 +9,7 @@ from acquired_skills.proof.admission import Admission
 
 
 def build_skill(parsed: ParsedProposal, admission: Admission, created: str) -> Skill:
-    """Return the skill, in the state of probation. Its version is set when it is published.
+    """Return the skill, with the state PROBATION. Its version is set when it is published.
 
     Args:
         created: The time in UTC, ISO 8601.
@@ -50,13 +50,13 @@ def is_unchanged(skill: Skill, proposal: Proposal) -> bool:
 
 
 def has_same_files(skill: Skill, proposal: Proposal) -> bool:
-    """Return whether the proposal has the code, the tests and the extra files of a skill."""
+    """Return whether a skill and a proposal have the same code, tests and extra files."""
     own = (skill.code_sha256, skill.tests_sha256, skill.extra)
     return (sha256(proposal.code), sha256(proposal.tests), hashes(proposal)) == own
 
 
 def hashes(proposal: Proposal) -> dict[str, str]:
-    """Return the SHA-256 of each extra file."""
+    """Return the SHA-256 of each extra file, by path."""
     return {path: sha256(text) for path, text in proposal.files.items()}
 
 

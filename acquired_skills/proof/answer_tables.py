@@ -17,9 +17,9 @@ STUBS: Mapping[str, Data] = {
     "sentinel": {"sentinel": True},
 }
 OWN, WRONG, CONSTANT, MUTANT, EXCHANGED, NEAR = "skill", "kind", "constant", "mutant", "exchanged", "near"
-CONSTANTS = 3  # how many of the skill's answers are each tried as a constant answer to all calls
-_MOST_PAIRED = 60  # calls of one group that are paired
-EXCHANGES = 8  # pairs of calls whose answers are exchanged
+CONSTANTS = 3  # how many of the skill's answers are tried as the answer to every call
+_MOST_PAIRED = 60  # maximum number of calls that are paired within one group
+EXCHANGES = 8  # maximum number of pairs of calls whose answers are exchanged
 _FAILED = ("failed", "timeout", "exited")
 _SEED = 1  # the same pairs every time, so that the same proposal gets the same verdict
 _UNDECIDED = ("unanswered", "reached")
@@ -33,7 +33,7 @@ class AnswerTable:
         kind: The kind of a stub, or WRONG, CONSTANT, OWN, MUTANT, EXCHANGED or NEAR.
         changes, otherwise, first: As in `acquired_skills.in_box.judge`.
         mutants: Numbers of the mutants that give these answers.
-        raises: Whether the mutant raised an exception or ended the process wherever the skill returned a value.
+        raises: Whether these mutants raised an exception or ended the process wherever the skill returned a value.
     """
 
     kind: str
@@ -45,18 +45,18 @@ class AnswerTable:
     results: Mapping[str, ResultOfTest] = field(default_factory=dict)
 
     def is_decided(self, tests: Sequence[str]) -> bool:
-        """Return whether these tests ran on it and were answered, or one of them failed."""
+        """Return whether any of these tests failed, or all of them ran and got all answers from the table."""
         return any(map(self.failed, tests)) or all(test in self.results and not self.undecided(test) for test in tests)
 
     def failed(self, test: str) -> bool:
         return test in self.results and self.results[test]["outcome"] in _FAILED
 
     def undecided(self, test: str) -> bool:
-        """Return whether the test made a call without an answer, or used the skill without calling it."""
+        """Return whether a test made a call that the table does not answer, or used the skill without calling it."""
         return test in self.results and self.results[test]["outcome"] in _UNDECIDED
 
     def unanswered(self) -> bool:
-        """Return whether any test made a call without an answer."""
+        """Return whether any test made a call that the table does not answer."""
         return any(result["outcome"] == "unanswered" for result in self.results.values())
 
 
@@ -80,7 +80,7 @@ def tables_of(truth: Mapping[str, Data]) -> list[AnswerTable]:
 
 
 def tables_of_exchanges(truth: Mapping[str, Data], tests: Mapping[str, frozenset[str]]) -> list[AnswerTable]:
-    """Return tables in which two calls have exchanged their results, as only tests of exact results notice.
+    """Return tables in which the results of two calls are exchanged, which only tests of exact results notice.
 
     Args:
         truth: The skill's answers, by the key of the call.

@@ -1,4 +1,8 @@
-"""Compares and formats the packed answers of a skill (`acquired_skills.in_box.packing`)."""
+"""Compares and formats the answers of a skill.
+
+The answer to a call is the value that the call returned or the exception that it raised, as packed data
+(`acquired_skills.in_box.packing`).
+"""
 
 import hashlib
 import json
@@ -97,7 +101,7 @@ def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | No
 
 
 def with_integers(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments as an agent sends them: integers where a schema asks for these, as 4 instead of 4.0.
+    """Return the arguments as an agent sends them: with integers instead of floats where the schema asks for these.
 
     Args:
         properties: The schemas of the parameters by name.

@@ -10,7 +10,7 @@ from typing import Any
 from acquired_skills.proof.answers import Data
 from acquired_skills.proof.varied_calls import Place, argument_places, take_in_turn, value_key, with_argument
 
-_LONG = 12  # items of a long list; short enough for an author to predict the result
+_LONG = 12  # number of items of a long list, with which an author can still predict the result
 _LISTS = ("tuple", "set", "frozenset")
 
 
@@ -37,7 +37,7 @@ def _all_with(call: Data, places: Sequence[Place], values: Sequence[Any]) -> dic
 
 
 def _values(value: Any) -> Iterator[Any]:  # noqa: C901 -- one branch per kind
-    """Yield boundary values of the same kind as a value."""
+    """Yield boundary values of the same type as a value."""
     match value:
         case bool():
             yield not value

@@ -85,6 +85,6 @@ def _others(text: str) -> Iterator[str]:
         found = [day, day + dt.timedelta(hours=12), day + dt.timedelta(days=1) - last, day.replace(day=1)]
         found += [day.replace(month=1, day=1), day.replace(month=12, day=31), day.replace(year=2028, month=2, day=29)]
         found += [moment + shift for shift in _SHIFTS]
-    except (ValueError, OverflowError):  # at the end of the calendar
+    except (ValueError, OverflowError):  # outside the range of datetime
         return
     yield from (each.isoformat() for each in found)

@@ -19,7 +19,7 @@ def command_line_advice(name: str, nodes: Sequence[ast.AST]) -> str:
     """Return what to change in a command-line program without a function `name`; "" if the code is not such a program.
 
     Args:
-        nodes: Every node of the code.
+        nodes: All nodes of the syntax tree.
     """
     guarded = any(_is_guard(node) for node in nodes)
     if not (guarded or any(map(_reads_arguments, nodes))):

@@ -1,6 +1,6 @@
 """Recognises a reference that is a copy of the skill, so that its agreement would prove nothing (GATE-5).
 
-Both sources are parsed and written again in one form, without names, comments, docstrings and type hints. This finds
+Both sources are parsed and converted to the same form, without names, comments, docstrings and type hints. This finds
 copies that were renamed, reformatted or slightly changed. It does not find code that was rewritten by hand.
 """
 
@@ -13,16 +13,16 @@ from collections.abc import Iterator
 
 from acquired_skills.model.parsed import ParsedSource
 
-MOST_ALIKE = 0.9  # largest share of their nodes that two independent implementations may have in common
-_MOST_PARTS = 4_000  # parts of a source that are compared one by one
-_LEAST_NODES = 12  # nodes; smaller functions, such as `return a + b`, may be the same by chance
+MOST_ALIKE = 0.9  # similarity of syntax trees at which a reference counts as a copy
+_MOST_PARTS = 4_000  # maximum number of nodes of each source that are compared
+_LEAST_NODES = 12  # smallest number of nodes; smaller functions, such as `return a + b`, may be equal by chance
 _BUILTIN = frozenset(vars(builtins))
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
 def is_copy(reference: ParsedSource, code: ParsedSource) -> bool:
-    """Return whether a reference has nearly the same syntax tree as the code, or contains its largest function."""
+    """Return whether a reference has nearly the same syntax tree as the code, or has the code's largest function."""
     ours, theirs = _normalized(code), _normalized(reference)
     if ast.dump(ours) == ast.dump(theirs):
         return True

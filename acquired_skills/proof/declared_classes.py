@@ -25,7 +25,7 @@ _HOOKS = frozenset(
      "__init_subclass__", "__set_name__", "__setattr__", "_generate_next_value_", "_missing_")
 )  # fmt: skip
 _SPECIAL_FIELDS = frozenset(("__hash__", "__match_args__", "__slots__", "__test__"))
-_OF_FRAMES = ("ag_", "co_", "cr_", "f_", "gi_", "tb_")  # attributes that lead to the stack
+_OF_FRAMES = ("ag_", "co_", "cr_", "f_", "gi_", "tb_")  # prefixes of attributes that give access to stack frames
 _DROPPED = frozenset(
     ("__ne__", "__hash__", "__repr__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__del__")
 )
@@ -151,7 +151,7 @@ def _only_sets(function: ast.FunctionDef, known: AbstractSet[str]) -> bool:
 
 
 def _are_simple(body: list[ast.stmt], own: str, names: AbstractSet[str], known: AbstractSet[str]) -> bool:
-    """Return whether statements only set attributes of `own` and local names, or raise."""
+    """Return whether statements only assign to local names and to attributes of the object named `own`, or raise."""
 
     def are_safe(*nodes: ast.expr | ast.keyword | None) -> bool:
         return all(node is None or _is_safe(node, names, known) for node in nodes)

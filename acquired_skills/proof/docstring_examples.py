@@ -21,7 +21,7 @@ from acquired_skills.model.parsed import ParsedProposal, ParsedSource
 from acquired_skills.proof.clock_calls import reads_clock
 
 MOST_EXAMPLES = 20
-MOST_CHARS = 500  # characters of one example
+MOST_CHARS = 500  # maximum number of characters of one example
 EXAMPLE_PREFIX = "test_docstring_example"
 _WRAPPERS = frozenset(("sorted", "list", "tuple", "set", "dict", "round", "print", "str", "repr"))
 _ANY = frozenset(("Exception", "BaseException"))
@@ -34,9 +34,9 @@ _SKIPPED = (doctest.SKIP, doctest.ELLIPSIS)
 def with_docstring_examples(parsed: ParsedProposal) -> ParsedProposal:
     """Return the proposal with its docstring's examples added to its tests.
 
-    Examples that may fail for reasons other than a wrong result are left out. These are all examples of code that uses
-    files, prints, connects to destinations, reads the clock or depends on chance, and examples that use other names of
-    the code than the skill's.
+    Examples that may fail for reasons other than a wrong result are left out. If the code uses files, connects to
+    destinations, reads the clock, depends on chance or prints output, no example is used. Examples that use other names
+    from the code than the skill's own are also left out.
     """
     name = parsed.proposal.name
     if (
@@ -71,7 +71,7 @@ def _cases(name: str, docstring: str, available: AbstractSet[str]) -> Iterator[s
     """
     try:
         examples = doctest.DocTestParser().get_examples(docstring)
-    except ValueError:  # the examples are indented inconsistently, for instance
+    except ValueError:  # for example, inconsistent indentation
         return
     setup: list[str] = []
     for example in examples[:MOST_EXAMPLES]:

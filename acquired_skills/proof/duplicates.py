@@ -1,8 +1,8 @@
 """Detects duplicate skills (SKILL-8).
 
 The calls of the new skill's tests were recorded in a box. Each neighbour, a similar skill, gets the arguments of these
-calls in its own fresh box. It never sees the expected answers, which are compared here. So its code can only misreport
-its own answers. To block the new skill, it would have to give the right ones, and then it is a duplicate.
+calls in its own fresh box. It never sees the expected answers, which are compared here. So a neighbour can block the
+new skill only with the same answers, and then the new skill is indeed a duplicate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ class Neighbour:
     """A skill similar to a new one.
 
     Attributes:
-        imports: Top-level modules that it imports.
-        plain: Whether it takes and returns plain JSON.
-        inferred: The inferred type hints of its parameters.
+        imports: Top-level modules that the skill imports.
+        plain: Whether the skill takes and returns plain JSON.
+        inferred: The inferred type hints of the skill's parameters.
     """
 
     name: str
@@ -86,7 +86,7 @@ async def find_duplicate(
 async def _answers_alike(
     neighbour: Neighbour, calls: Sequence[Mapping[str, Any]], sandbox: Sandbox, seconds: float
 ) -> bool:
-    """Return whether a neighbour gives the same answers. If its box fails or its output is malformed, it does not."""
+    """Return whether a neighbour gives the same answers; False if its box fails or its output is malformed."""
     arguments = [{"positional": each["positional"], "named": each["named"]} for each in calls]
     given = {
         "name": neighbour.name,
@@ -97,7 +97,7 @@ async def _answers_alike(
     job = Job(
         call=Call(NEIGHBOUR, "answers", given),
         files={**box_files(NEIGHBOUR), **neighbour.program.extra, f"{neighbour.name}.py": neighbour.program.code},
-        preload=preload_for(neighbour.imports, (), (*PYDANTIC, *PYTEST)),  # the same template as that of the rehearsal
+        preload=preload_for(neighbour.imports, (), (*PYDANTIC, *PYTEST)),  # to use the rehearsal's template
         limits=Limits(wall_s=seconds, cpu_s=seconds),
     )
     outcome = await sandbox.run(job)

@@ -1,4 +1,4 @@
-"""Describes what the evidence for a proposal lacks, with the questions to its author (GATE-1, GATE-2)."""
+"""Describes what is missing from the evidence for a proposal, and asks its author questions (GATE-1, GATE-2)."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from acquired_skills.model.proposal import ProposalProblem
 from acquired_skills.proof.mutation.mutants import Mutant
 from acquired_skills.proof.questions import MOST_UNSPECIFIED, Evidence
 
-MOST_MUTANTS = 8  # surviving mutants in one message
+MOST_MUTANTS = 8  # maximum number of surviving mutants in one message
 _MOST_CHARS = 200
 _OTHERS = ", ".join(f"`{check}`" for check in CHECKS if check != RESULT)
 
@@ -18,7 +18,7 @@ _OTHERS = ", ".join(f"`{check}`" for check in CHECKS if check != RESULT)
 def evidence_problems(
     name: str, found: Evidence, predictions: Sequence[Prediction], mutants: Sequence[Mutant], effort: Effort
 ) -> Iterator[ProposalProblem]:
-    """Yield everything that the evidence for a proposal lacks.
+    """Yield a problem for everything that is missing from the evidence for a proposal.
 
     Args:
         mutants: All mutants that were made, in the order of their numbers.

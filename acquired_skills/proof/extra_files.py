@@ -15,7 +15,7 @@ SUFFIX = ".py"
 
 
 def check_extra_files(proposal: Proposal) -> Iterator[ProposalProblem]:
-    """Yield the problems of the number, the sizes and the paths of the extra files."""
+    """Yield problems with the number, the sizes and the paths of the extra files."""
     files = proposal.files
     if len(files) > MOST_EXTRA:
         yield _problem(f"There are {len(files)} extra files: send at most {MOST_EXTRA}.")
@@ -56,12 +56,12 @@ def parse_modules(files: Mapping[str, str], problems: list[ProposalProblem]) -> 
 
 
 def module_names(files: Mapping[str, str]) -> frozenset[str]:
-    """Return the names under which the modules among the extra files are imported, except modules inside packages."""
+    """Return the names of the top-level modules and packages among the extra files."""
     return frozenset(path.partition("/")[0].removesuffix(SUFFIX) for path in files if path.endswith(SUFFIX))
 
 
 def _path(path: str, name: str, *, hides: bool) -> Iterator[ProposalProblem]:
-    """Yield the problems of a path. `hides` is whether it may hide a module of Python."""
+    """Yield problems with a path. If `hides` is true, it must not hide a module of Python or the engine."""
     if not EXTRA_PATH.fullmatch(path) or path.endswith("."):
         yield _problem(
             f"{path[:80]!a} cannot be the path of a file: use up to four parts of ASCII letters, digits, `_`, `-` and "

@@ -51,7 +51,8 @@ class ResultOfTest(TypedDict):
 class RunResults(TypedDict):
     """The results of one run of the tests.
 
-    `kind` is the kind of the stub (``raises``, ``none`` or ``sentinel``), ``skill``, or the number of a table.
+    `kind` says what the tests ran on: ``skill``, a stub (``raises``, ``none`` or ``sentinel``), or the number of an
+    answer table.
     """
 
     kind: Annotated[str, Field(max_length=20)]
@@ -84,7 +85,7 @@ class RecordedCall(TypedDict):
 
 @with_config(_STRICT)
 class ReplayCall(TypedDict):
-    """One call of one test as packed data, and its answer if that was always the same."""
+    """One call of one test as packed data, and its answer if the answer was the same every time."""
 
     test: _Id
     call: Annotated[dict[str, Any], AfterValidator(_call)]
@@ -95,8 +96,8 @@ class ReplayCall(TypedDict):
 class Observations(TypedDict, total=False):
     """What was observed while the tests called the skill.
 
-    `calls` are the recorded calls, and `unrecorded` is the number of the others. `acquired_skills.in_box.recorder`
-    describes `replay_calls`. `seed` is the seed of the run in which the calls were made.
+    `calls` are the recorded calls, and `unrecorded` is the number of calls that were not recorded. For `replay_calls`,
+    see `acquired_skills.in_box.recorder`. `seed` is the seed of the run in which the calls were made.
     """
 
     typed: bool
@@ -112,9 +113,9 @@ class Observations(TypedDict, total=False):
 class SharedState(TypedDict):
     """A test whose result depends on other tests.
 
-    `passes` says whether the test passes when the test `other` runs before it. When it runs alone, the result is the
-    opposite. `other` is "" if it takes several tests to change the result. `files` says whether the test passes only
-    with the files that `other` leaves behind. (Such files are removed before each test.)
+    `passes` says whether the test passes after the test `other`. When the test runs alone, the opposite happens.
+    `other` is "" if several tests together change the result. `files` says whether the test
+    passes only with the files that `other` leaves behind. (Such files are removed before each test.)
     """
 
     test: _Id
@@ -144,7 +145,7 @@ class BoxFacts(TypedDict):
 
 @with_config(_STRICT)
 class IsolatedAnswers(TypedDict):
-    """The answers of one program in the order of the calls, and the time they took.
+    """The answers of one program in the order of the calls, and the time in seconds that the calls took.
 
     The answers are None if the program could not be loaded.
     """

@@ -35,7 +35,7 @@ def _used(function: ast.AST) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(function):
         match node:
-            case ast.Name(id=name) if node not in moves:  # allowed: calls are recorded with their working folder
+            case ast.Name(id=name) if node not in moves:  # `chdir` is allowed: calls record it
                 names.add("patch" if name == "monkeypatch" else name)
             case ast.arg(arg=name) if name != "monkeypatch":
                 names.add(name)

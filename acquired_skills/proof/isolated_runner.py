@@ -77,10 +77,10 @@ class IsolatedRunner:
         files = {**box_files(ISOLATED), **{f"skill/{path}": text.encode() for path, text in texts.items()}}
         outcome = await self.sandbox.run(self._job(Call(ISOLATED, "answers", arguments), files, seconds + _LOADING_S))
         if not outcome.ok:
-            raise ValueError(f"the box of the code ended with {outcome.end}")
+            raise ValueError(f"the box that ran the code ended with {outcome.end}")
         found = isolated_answers_of(outcome.value)
         if found["answers"] is not None and len(found["answers"]) != len(calls):
-            raise ValueError("the code did not give one answer to each call")
+            raise ValueError("the box did not return exactly one answer to each call")
         return found
 
     async def call_as_agent(self, arguments: Data) -> Outcome:

@@ -1,4 +1,4 @@
-"""Converts calls between packed data and JSON arguments by name, the form of questions and predictions.
+"""Converts calls between packed data and named JSON arguments, which questions and predictions use.
 
 JSON has no tuples, sets or dates. The calls of the tests show which types a parameter takes, so JSON arguments are
 converted to the types that occur there. No question is asked about a call that changes when it is converted to JSON and
@@ -22,7 +22,7 @@ class JsonCalls:
     """Converts calls of one skill.
 
     Attributes:
-        parameters: The names of its parameters, in order.
+        parameters: The names of the skill's parameters, in order.
         examples: Calls of the tests.
     """
 
@@ -76,7 +76,7 @@ def as_json(value: Any) -> Any:  # noqa: C901, PLR0911 -- one branch per kind
         case {"dict": [*pairs]}:
             keys = [_key_text(key) for key, _ in pairs]
             if len(set(keys)) != len(keys):
-                raise ValueError("two keys look alike")
+                raise ValueError("two keys are equal as JSON")
             return {key: as_json(each) for key, (_, each) in zip(keys, pairs, strict=True)}
         case {"object": [_, dict(fields)]}:
             return {name: as_json(each) for name, each in fields.items()}
@@ -102,7 +102,7 @@ def _key_text(key: Any) -> str:
 
 
 def _shaped(value: Any, examples: Sequence[Any]) -> Any:  # noqa: PLR0911 -- one return per kind
-    """Return a JSON value as packed data, with the types that the examples have at the same place."""
+    """Return a JSON value as packed data, with the types that the examples have in the same position."""
     match value:
         case list():
             return _items(value, examples)

@@ -2,8 +2,8 @@
 
 Two kinds of boxes are used. In one, the skill answers the calls of its tests, without tests or pytest
 (`acquired_skills.proof.isolated_runner`). In the other, the tests run without the skill, on tables of answers: the
-answers of the skill, of its mutants and of stubs, and wrong answers that the engine makes. Only the engine knows which
-table is which.
+answers of the skill, of its mutants and of stubs, and wrong answers that the engine makes. Only the engine knows where
+the answers of each table come from.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ from acquired_skills.proof.variants import Variants, gather_or_cancel
 from sandbox.contract import Call, Job, Limits
 
 AGENT_CALLS = 3  # number of calls that are repeated exactly as an agent makes them
-OTHER_TIMES = ("1999-12-31T23:59:58+00:00", "2099-07-04T12:00:00+00:00")  # for code that reads the clock
+OTHER_TIMES = ("1999-12-31T23:59:58+00:00", "2099-07-04T12:00:00+00:00")  # set for code that reads the clock
 ROUNDS = 4  # maximum number of rounds; each may reveal calls that were not recorded
 _OURS = frozenset(("pytest", "pydantic"))
 
@@ -64,7 +64,7 @@ class JudgedTests:
 
     Attributes:
         tests: The tests that count, because they used only the skill's answers.
-        impure: The tests that do not count.
+        impure: The tests that do not count, because they use more than the skill's answers or change its environment.
         mutants: Whether each mutant was killed, by number. Mutants that could not be made or judged are missing.
         untried: Numbers of the mutants for which there was no time.
         red: The kinds of table on which each test failed, by test.
@@ -101,7 +101,7 @@ async def judge_tests(variants: Variants, facts: BoxFacts, earlier: ParsedSource
     Raises:
         SandboxError: No box can run.
     """
-    judging = await asyncio.to_thread(_Judging, variants, facts, earlier)  # a long file takes a while to examine
+    judging = await asyncio.to_thread(_Judging, variants, facts, earlier)  # examining a long file is slow
     return await judging.judge()
 
 
@@ -186,7 +186,7 @@ class _Judging:
             if (plain := json_arguments(call, list(properties))) is not None and "files" not in answer
         ]
         _chance.shuffle(usable)
-        usable.sort(key=lambda each: repr(each[1]) == repr(each[2]))  # those that an agent makes differently first
+        usable.sort(key=lambda each: repr(each[1]) == repr(each[2]))  # calls with converted numbers come first
         chosen = [(call, plain, answer) for call, plain, _, answer in usable[:AGENT_CALLS]]
         outcomes = await gather_or_cancel(*(self.runner.call_as_agent(plain) for _, plain, _ in chosen))
         for (call, _, answer), outcome in zip(chosen, outcomes, strict=True):
@@ -201,9 +201,10 @@ class _Judging:
                 return
 
     async def _at_other_times(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[ProposalProblem]:
-        """Repeat the calls whose time no test fixes at other times, and yield a problem if an answer differs.
+        """Repeat calls with the clock set to other times, and yield a problem if an answer differs.
 
-        The answers are compared with those at the present time, since it makes a difference that the clock is fixed.
+        These are the calls for which no test sets a time. Each is also made with the clock set to the present time,
+        because setting the clock can itself change an answer.
         """
         if not any(map(reads_clock, (self.parsed.code, *self.parsed.modules.values()))):
             return
@@ -258,7 +259,7 @@ class _Judging:
         )
         outcome = await self.runner.sandbox.run(job)
         if not outcome.ok:
-            raise ValueError(f"the box of the tests ended with {outcome.end}")
+            raise ValueError(f"the box that ran the tests ended with {outcome.end}")
         found = facts_of(outcome.value)
         if found.get("collection_errors"):
             raise ValueError(
@@ -296,7 +297,7 @@ class _Judging:
             for table in tables
             if table.kind == CONSTANT
             and not any(table.failed(test) for test in counted)
-            and not all(table.undecided(test) for test in counted)  # if all are, the tests cannot receive such a value
+            and not all(table.undecided(test) for test in counted)  # or else no test received the value
         ]
         return JudgedTests(
             tests=tuple(counted),

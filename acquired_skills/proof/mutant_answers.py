@@ -12,7 +12,7 @@ from acquired_skills.proof.mutation.mutants import Mutant
 from acquired_skills.proof.mutation.neutral import neutral_changes
 from acquired_skills.proof.variants import Variants, first_difference
 
-NEUTRAL = 3  # variants in the control group of a skill that is one file
+NEUTRAL = 3  # number of variants in the control group of a skill with one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class MutantAnswers:
     Mutants that cannot be loaded are missing.
 
     Attributes:
-        truth: The skill's answers, by call.
-        changes: For each mutant, its answers that differ from the skill's, by call.
+        truth: The skill's answers, in the order of the calls.
+        changes: For each mutant, the answers that differ from the skill's, by the index of the call.
         untried: Numbers of the mutants for which there was no time.
     """
 
@@ -44,7 +44,7 @@ async def ask_mutants(
     Args:
         found: The skill's own answers.
         varying: Indices of nondeterministic calls.
-        control: The control group; by default it is made from the syntax trees.
+        control: The control group; by default, it is made from the syntax trees of the skill.
 
     Raises:
         ValueError: The skill gives different answers when it runs among its mutants.

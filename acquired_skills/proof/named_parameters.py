@@ -1,4 +1,4 @@
-"""Lets positional-only parameters be given by name, as an agent gives all arguments (SKILL-2)."""
+"""Removes the `/` from signatures, because agents pass all arguments by name (SKILL-2)."""
 
 import ast
 import io
@@ -17,14 +17,14 @@ _NOTE = "The `/` was removed from the parameters of `{}`, because a tool's argum
 def with_named_parameters(proposal: Proposal) -> tuple[Proposal, str]:
     """Return the proposal without positional-only parameters and, if anything was changed, a note for its author.
 
-    Calls with positional arguments mean the same as before.
+    Calls with positional arguments still work.
     """
     code = without_marker(proposal.code, proposal.name)
     return replace(proposal, code=code), "" if code == proposal.code else _NOTE.format(proposal.name)
 
 
 def without_marker(source: str, name: str) -> str:
-    """Return a source without the `/` in the signature of the function `name`, or of that for which it is an alias.
+    """Remove the `/` from the signature of the function `name`, or of the function that `name` is an alias of.
 
     A source that cannot be parsed is returned as it is.
     """
@@ -35,7 +35,7 @@ def without_marker(source: str, name: str) -> str:
     names = {name, function_of(name, tree)} - {""}
     found = [node for node in tree.body if isinstance(node, _Function) and node.name in names]
     lines = source.splitlines(keepends=True)
-    for function in reversed(found):  # from the end, so that positions before it stay valid
+    for function in reversed(found):  # in reverse order, so that earlier positions stay valid
         for row, column in _cut(source, lines, function):
             line = lines[row - 1]
             lines[row - 1] = line[:column] + line[column + 1 :]
@@ -43,7 +43,7 @@ def without_marker(source: str, name: str) -> str:
 
 
 def _cut(source: str, lines: list[str], function: _Function) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the `/` of a signature and of the comma before it, last first."""
+    """Yield the positions of the `/` in a signature and of the comma before it, in reverse order."""
     end = _end_of_positional(function.args)
     if end is None:
         return

@@ -15,8 +15,8 @@ from acquired_skills.model.prediction import RAISES, RESULT, UNSPECIFIED, Predic
 from acquired_skills.proof.answers import Data
 from acquired_skills.proof.json_calls import as_json
 
-TOLERANCE = 1e-6  # relative difference by which a float may differ from the predicted one
-CLOSE = 1e-3  # the same for `close_to`
+TOLERANCE = 1e-6  # largest relative difference between a float and its prediction
+CLOSE = 1e-3  # largest relative difference for the check `close_to`
 _SPAN = TypeAdapter(dt.timedelta)
 
 
@@ -76,7 +76,7 @@ def _as_timedelta(expected: Any) -> dt.timedelta | None:
 
 
 def _key_text(key: Any) -> str:
-    """Return a packed key as the key of the JSON object that an agent receives.
+    """Return the key that an agent receives in a JSON object for a packed key.
 
     Raises:
         ValueError: JSON has no such key.

@@ -11,19 +11,19 @@ from acquired_skills.proof.prediction_checks import satisfies
 from acquired_skills.proof.surviving_mutants import Survivors
 from acquired_skills.proof.wrong_answers import WAYS, near_misses, wrong_answer
 
-_DECISIVE = 0.5  # share of the wrong answers to a call that a prediction must reject, or else it is too weak
+_DECISIVE = 0.5  # a prediction that rejects at most this share of the wrong answers to a call is too weak
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPredictions:
     """The predictions of an author, grouped by what they prove.
 
-    Each group holds the numbers of predicted calls.
+    Each group lists predictions by number.
 
     Attributes:
-        agreed: The code gives the predicted result, and the prediction rejects most wrong answers. The call is one that
-            could have been asked about, or the prediction kills a mutant.
-        disputed: The code gives another result than the predicted one.
+        agreed: The code gives the predicted result, and the prediction rejects most wrong answers. The author could
+            have been asked about the call, or the prediction kills a mutant.
+        disputed: The result of the code differs from the prediction.
         changed: The author changed the prediction after a dispute, and now it agrees. That proves little, because after
             a dispute over a yes or a no only one answer is left.
         weak: The code gives the predicted result, but most wrong answers, or most results of other calls, would satisfy
@@ -31,7 +31,7 @@ class ComparedPredictions:
         unspecified: The author states that any result is acceptable.
         unanswered: The code's result varies or takes too long.
         repeated: The code gives the predicted result, but a test or an earlier prediction states the same result.
-        killed: The mutants that agreed predictions reject, each with the number of the first call that rejects it.
+        killed: The mutants that agreed predictions reject, each with the number of the first such prediction.
     """
 
     agreed: tuple[int, ...]
@@ -103,6 +103,6 @@ def _kind(number: int, prediction: Prediction, survivors: Survivors, earlier: Se
 
 
 def _rejects_most(prediction: Prediction, answers: Sequence[Data]) -> bool:
-    """Return whether a prediction rejects most of these answers, or there are none."""
+    """Return whether a prediction rejects most of these answers; True if there are no answers."""
     different = {call_key(each): each for each in answers}.values()
     return not different or sum(not satisfies(each, prediction) for each in different) > _DECISIVE * len(different)

@@ -1,4 +1,4 @@
-"""Lists what is missing from the proof of a proposal, from its judged tests (SKILL-4 to SKILL-7)."""
+"""Lists what the judged tests of a proposal fail to prove (SKILL-4 to SKILL-7)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,12 +9,12 @@ from acquired_skills.proof.facts import ResultOfTest
 from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.rehearsal_problems import MAX_SHOWN, list_tests, short_name
 
-_LOOSE = 1 / 3  # share of the exchanged results that tests of exact results never overlook
+_LOOSE = 1 / 3  # largest share of exchanges that the tests may overlook; tests of exact results stay below it
 _UNREPORTED: ResultOfTest = {"outcome": "unreported", "text": "", "seconds": 0.0}
 
 
 def proof_problems(name: str, found: JudgedTests) -> Iterator[ProposalProblem]:
-    """Yield what is missing from the proof, apart from mutants (see `acquired_skills.proof.evidence_problems`)."""
+    """Yield problems with the proof, except surviving mutants (see `acquired_skills.proof.evidence_problems`)."""
     yield from found.problems
     if found.problems:
         return
@@ -36,13 +36,13 @@ def proof_problems(name: str, found: JudgedTests) -> Iterator[ProposalProblem]:
         one, other = found.exchangeable[0]
         yield ProposalProblem(
             "red",
-            f"All tests would pass if {one} and {other} exchanged their results, so they state something about many "
-            "results and not what each is: assert the exact result of each call.",
+            f"All tests would pass if {one} and {other} exchanged their results, so the tests state something about "
+            "many results, but not each result: assert the exact result of each call.",
         )
 
 
 def uncounted_tests(found: JudgedTests) -> Iterator[ProposalProblem]:
-    """Yield a problem if some of the tests do not count as proof. It matters only if the others prove too little."""
+    """Yield a problem if some tests do not count as proof. It matters only if the other tests prove too little."""
     if _written_uncounted(found):
         yield ProposalProblem(
             "replay", f"{_uncounted(found)} Move their checks of plain arguments and results into separate tests."
@@ -60,9 +60,9 @@ def _uncounted(found: JudgedTests) -> str:
     tests = _written_uncounted(found)
     reasons = {test: found.green.get(test, _UNREPORTED) for test in tests}
     used = dict.fromkeys(one["text"] for one in reasons.values() if one["outcome"] == "reached" and one["text"])
-    does = "does" if len(tests) == 1 else "do"
-    why = ", ".join(list(used)[:MAX_SHOWN]) or "things that they patch or capture"
-    return f"{list_tests(tests)} {does} not count, because they use {why}, which only the code itself can provide."
+    does = "does not count, because it uses" if len(tests) == 1 else "do not count, because they use"
+    why = ", ".join(list(used)[:MAX_SHOWN]) or "patched or captured objects"
+    return f"{list_tests(tests)} {does} {why}, which only the code itself can provide."
 
 
 def _green(found: JudgedTests) -> Iterator[ProposalProblem]:
@@ -72,7 +72,7 @@ def _green(found: JudgedTests) -> Iterator[ProposalProblem]:
         said = f":\n{text}\n" if text else ". "
         yield ProposalProblem(
             "replay",
-            f"{short_name(test)} passes only in the same process as the code, not on the code's answers alone{said}"
+            f"{short_name(test)} passes only in the same process as the code, not with its recorded results{said}"
             "Make the test use only arguments, results and files in tmp_path, and remove code that changes the tests "
             "or pytest.",
         )
@@ -83,13 +83,13 @@ def _red(name: str, own: Sequence[str], found: JudgedTests) -> Iterator[Proposal
     if empty:
         yield ProposalProblem(
             "red",
-            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: passed on every result of `{name}`. "
-            "Assert exact results inside the test, or remove it.",
+            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: any result of `{name}` passes. "
+            "Assert exact results inside the test, or remove the test.",
         )
     only_kind = [test for test in own if test not in empty and WRONG not in found.red.get(test, frozenset())]
     if only_kind:
         yield ProposalProblem(
             "red",
-            f"{list_tests(only_kind)} pass{'es' if len(only_kind) == 1 else ''} with any answers of the same kind (42 "
-            f"instead of 7, another string, an emptied list): assert the exact result of `{name}`, or remove it.",
+            f"{list_tests(only_kind)} pass{'es' if len(only_kind) == 1 else ''} with any results of the same type (42 "
+            f"instead of 7, another string, an empty list): assert the exact result of `{name}`, or remove the test.",
         )

@@ -1,4 +1,4 @@
-"""Decides whether a proposal is proved, and otherwise chooses the questions to its author (GATE-1).
+"""Decides whether a proposal is proved, and if not, chooses questions to its author (GATE-1).
 
 A question is a call that distinguishes surviving mutants from the code. The calls are chosen greedily, so that a few
 calls distinguish all mutants (Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979). When no mutant is
@@ -21,33 +21,33 @@ from acquired_skills.proof.reference_answers import ComparedReference
 from acquired_skills.proof.surviving_mutants import Survivors
 
 MOST_QUESTIONS = 10  # largest number of questions to the author of one proposal
-MOST_UNSPECIFIED = 5  # calls for which the author may state that any result is acceptable
+MOST_UNSPECIFIED = 5  # largest number of calls for which the author may state that any result is acceptable
 AT_ONCE = 5  # largest number of questions in one refusal
-MOST_SHOWN = 600  # characters of the arguments of one question
+MOST_SHOWN = 600  # maximum number of characters of the arguments of one question
 _LONG = 2  # largest size of a question, as a multiple of the longest arguments in the tests
 _LEAST_TRIED = 0.25  # share of the mutants that must be tried to know how much the tests prove
-_LEAST_REFUSED = 10  # fewest new calls that must all raise for a note about it
+_LEAST_REFUSED = 10  # a note is made if all new calls raise and there are at least this many
 _RAISING = 0.5  # weight of a call that raises, since its arguments may be outside the domain
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What tests and predictions prove together.
+    """The evidence from the tests, the predictions and the reference of a proposal.
 
     Attributes:
         mutants: Whether each mutant is killed by a test or an agreed prediction; equivalent ones are missing.
         met: The number of mutants that count.
-        killed: The number of them that are killed.
-        needed: The number of agreed predictions that is enough, even if they kill no mutants.
+        killed: How many of the mutants that count are killed.
+        needed: The number of agreed predictions that are enough, even if they kill no mutants.
         compared: What the predictions prove.
         questions: The calls to ask about, most decisive first.
-        disputed: The predictions that differ from what the code gives.
-        agreed: The predictions that agree with what the code gives.
+        disputed: The predictions that differ from the results of the code.
+        agreed: The predictions that agree with the results of the code.
         enough: Whether the proposal is proved.
         constant: An answer that tests and agreed predictions would accept for all calls, as text; "" for none.
         reference: What the reference proves.
         unknown: Whether time ran out before enough mutants were tried to know how much the tests prove.
-        refused: How many new calls there are, if the code raises for each of them; 0 if it does not.
+        refused: The number of new calls if the code raises an exception for every one of them; otherwise 0.
     """
 
     mutants: Mapping[int, bool] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def weigh(
         made: The number of mutants that were made.
         earlier: Predictions that were disputed in earlier proposals.
         effort: The limits of the admission, with the share of the mutants that must be killed.
-        reference: What the reference proves. A result in which it agrees counts as an agreed prediction.
+        reference: What the reference proves. A result on which it agrees with the code counts as an agreed prediction.
     """
     compared = compare_predictions(predictions, survivors, earlier, calls)
     mutants = {n: noticed for n, noticed in found.mutants.items() if n not in survivors.equivalent}
@@ -141,14 +141,17 @@ def weigh(
 
 
 def _all_refused(survivors: Survivors, known: Sequence[int]) -> int:
-    """Return how many new calls there are, if the code raises for each of them, and in no agreed prediction returns."""
+    """Return the number of new calls and agreed predictions if the code raises an exception for all of them.
+
+    The result is 0 if one of them returns a value, or if there are fewer than `_LEAST_REFUSED`.
+    """
     new = range(survivors.predicted, survivors.predicted + survivors.new)
     given = [survivors.truth[at] for at in (*new, *known) if at in survivors.truth]
     return len(given) if len(given) >= _LEAST_REFUSED and all("raised" in each for each in given) else 0
 
 
 def questions_needed(share: float, enough: float) -> int:
-    """Return how many questions are asked when the tests kill `share` of the mutants and `enough` is required."""
+    """Return how many questions to ask if the tests kill `share` of the mutants and `enough` is required."""
     return 0 if share >= enough else min(MOST_QUESTIONS, math.ceil((1 - share) * 2 * MOST_QUESTIONS))
 
 
@@ -156,7 +159,7 @@ def _killed(mutants: Mapping[int, bool], found: JudgedTests, made: int, *, const
     """Return how many mutants are killed, and how many count.
 
     If one constant answer satisfies every test, mutants that only raise exceptions do not count as killed. Any test
-    fails on an exception, so otherwise code that raises as soon as it is changed would need no real tests.
+    fails on an exception, so code that raises an exception after any change would otherwise need no real tests.
     """
     noticed = [number for number, seen in mutants.items() if seen]
     if not constant:
@@ -175,7 +178,7 @@ def _chosen(
     answers, uncovered, chosen = list(known), set(left), list[Question]()
 
     def gain(at: int) -> tuple[float, bool, float]:
-        """Return the rank of a call as the next question, which depends first on the mutants that it distinguishes."""
+        """Return the rank of a call as the next question. Calls that distinguish more mutants rank higher."""
         value = "value" in survivors.truth[at]
         exposed = len(exposes[at] & uncovered) * (1.0 if value else _RAISING)
         new = value and not any(same_answer(survivors.truth[at], each) for each in answers)

@@ -1,7 +1,7 @@
 """Makes random calls like those of the tests, in which several arguments may change at once (GATE-1).
 
-Similar calls and boundary values change one argument, and everything else stays as in a test. A fault that needs two
-lists of the same length, or two numbers that belong together, shows only in other combinations. Calls are data
+In most similar calls and boundary calls, only one argument differs from a test. A fault that needs two lists of the
+same length, or two related numbers, shows only in other combinations. Calls are data
 (`acquired_skills.in_box.packing`), and the same seed gives the same calls.
 """
 
@@ -12,11 +12,11 @@ from typing import Any
 from acquired_skills.proof.answers import Data
 from acquired_skills.proof.varied_calls import Place, argument_places, take_in_turn, value_key, with_argument
 
-_SMALL = 12  # random numbers are often below it, since faults are usually found with small numbers
-_LONGEST = 12  # items of a list that is made longer; short enough for an author to predict the result
+_SMALL = 12  # upper bound of many random numbers, because small numbers usually find the faults
+_LONGEST = 12  # maximum number of items of a new list or text, so that an author can predict the result
 _LARGE = 1_000_000_000  # larger numbers are not changed
-_TRIES = 3  # random calls that are made for each one that is needed, since many are the same
-_KEPT = 0.4  # probability that an argument stays as it is
+_TRIES = 3  # how many random calls to make for each one that is needed, because many are equal
+_KEPT = 0.4  # probability that an argument stays unchanged
 
 
 def random_calls(calls: Sequence[Data], most: int, seed: int) -> list[dict[str, Any]]:
@@ -37,10 +37,10 @@ def random_calls(calls: Sequence[Data], most: int, seed: int) -> list[dict[str, 
 def with_different_answers(calls: Sequence[dict[str, Any]], answers: Sequence[Data], most: int) -> list[dict[str, Any]]:
     """Choose calls with as many different answers as possible, short calls first.
 
-    A function that is nearly always False is tested only by the calls for which it is True, and these are rare.
+    For example, if a function nearly always returns False, only the rare calls that return True test it.
 
     Args:
-        answers: The skill's answers to the calls, in the same order; none if it gives none.
+        answers: The skill's answers to the calls, in the same order; empty if there are no answers.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
     for call, answer in sorted(zip(calls, answers, strict=False), key=lambda pair: len(value_key(pair[0]))):
@@ -69,7 +69,7 @@ def _at(call: Data, place: Place) -> Any:
 
 
 def _like(value: Any, chance: random.Random) -> Any:
-    """Return a random value of the same kind."""
+    """Return a random value of the same type as a value."""
     match value:
         case bool():
             return chance.random() < 0.5  # noqa: PLR2004 -- either one
@@ -97,7 +97,7 @@ def _tagged(kind: str, inner: Any, chance: random.Random) -> dict[str, Any]:
 
 
 def _number(value: float, chance: random.Random) -> float:
-    if not abs(value) <= _LARGE:  # also for what is not a number
+    if not abs(value) <= _LARGE:  # true for NaN, too
         return value
     size = int(abs(value))
     other: float = chance.choice((chance.randint(0, _SMALL), chance.randint(-size - 2, 2 * size + 2)))
@@ -134,7 +134,7 @@ def _items(items: list[Any], chance: random.Random) -> list[Any]:
 
 
 def _shifted(items: list[Any], chance: random.Random) -> list[Any]:
-    """Return the items with the same number added to all, or in order if they are no numbers."""
+    """Return the items with the same number added to each; if they are not numbers, return them sorted."""
     if not all(isinstance(each, int | float) and type(each) is not bool and abs(each) <= _LARGE for each in items):
         return sorted(items, key=value_key)
     by = (max(items) - min(items) + 1) * chance.choice((-1, 1))

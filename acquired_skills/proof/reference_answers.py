@@ -19,7 +19,7 @@ from acquired_skills.proof.json_calls import JsonCalls, as_json
 from acquired_skills.proof.prediction_checks import equals, satisfies
 from acquired_skills.proof.surviving_mutants import Survivors
 
-MOST_SHOWN = 3  # calls named in one refusal
+MOST_SHOWN = 3  # maximum number of calls in one refusal
 _EFFECTS = ("after", "files", "printed")  # parts of an answer besides its value
 
 
@@ -31,9 +31,9 @@ class ComparedReference:
 
     Attributes:
         problems: What the author has to change before the reference proves anything.
-        agreed: New calls for which code and reference return the same value.
-        results: The number of different values of the agreed calls.
-        changed: Calls for which the reference gave another result in an earlier proposal, and now agrees.
+        agreed: New calls for which the code and the reference return the same value.
+        results: The number of different values that the agreed calls return.
+        changed: Calls for which the reference gave another result in an earlier proposal, but now agrees with the code.
         disputed: The results of the reference that differ from those of the code, as predictions. They are
             stored, but never shown to the author.
     """
@@ -55,8 +55,8 @@ async def compare_reference(
     """Make the calls of `survivors` to the reference of a proposal, and compare its answers with those of the skill.
 
     Args:
-        predictions: The author's predictions. They take precedence over the reference for the calls that they state.
-        earlier: Results of predictions and references that differed from those of the code in earlier proposals.
+        predictions: The author's predictions. For predicted calls, a different result of the reference is ignored.
+        earlier: Predictions, and results of references, that differed from the code in earlier proposals.
 
     Raises:
         SandboxError: No box can run.
@@ -81,7 +81,7 @@ async def compare_reference(
     truth = {at: survivors.truth[at] for at in order if at in survivors.truth}
     if silent := [at for at in tested if at in truth and not _is_given(answers[at])]:
         return _refused(
-            f"The reference gives no result for {format_call(name, survivors.calls[silent[0]])}, a call of the tests. "
+            f"The reference gives no result for {format_call(name, survivors.calls[silent[0]])}, which the tests call. "
             f"Make it return a result, in at most {effort.reference_call_s:g} s for each call."
         )
     decided = {calls.key(calls.call(each.arguments)) for each in predictions}
@@ -127,7 +127,7 @@ def _texts(name: str, survivors: Survivors, shown: Sequence[int]) -> Iterator[st
         call = format_call(name, survivors.calls[at])
         if at >= survivors.predicted + survivors.new:
             yield (
-                f"The reference fails the tests: it gives another result than the code for their call {call}. "
+                f"The reference fails the tests: its result differs from the code's for their call {call}. "
                 "Which of the two is right?"
             )
         else:
@@ -160,8 +160,8 @@ def _is_timeout(kind: str) -> bool:
 def _differs(answer: Data, other: Data, *, tested: bool) -> bool:
     """Return whether two answers cannot both be right.
 
-    If both raise exceptions, their types may differ, because both reject the arguments. The types must be the same only
-    in calls of the tests.
+    Two exceptions may have different types, because both reject the arguments. The types must be the same only in calls
+    of the tests.
     """
     if not (_is_given(answer) and _is_given(other)):
         return "lost" in other and "value" in answer

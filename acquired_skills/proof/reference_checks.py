@@ -21,7 +21,7 @@ def reference_problems(
     block: ScriptBlock,
     modules: Collection[str] = (),
 ) -> Iterator[ProposalProblem]:
-    """Yield the problems of a reference.
+    """Yield the problems with a reference.
 
     Args:
         block: The script block of the code.
@@ -32,11 +32,14 @@ def reference_problems(
         yield ProposalProblem("reference", text)
         return
     if shared := sorted(reference.imports & {*modules, name}):
-        text = f"It imports `{shared[0]}`, so both would have the same faults: write it without modules of the skill."
+        text = (
+            f"It imports `{shared[0]}` from the skill, so it may have the same faults as the code. Write it without "
+            "modules of the skill."
+        )
         yield ProposalProblem("reference", text)
         return
     if hidden := _hidden(reference):
-        text = f"It uses `{hidden}`, so it cannot be compared with the code: write the implementation as it is."
+        text = f"It uses `{hidden}`, so it cannot be compared with the code: write the implementation directly."
         yield ProposalProblem("reference", text)
         return
     own, other = _function(name, code.tree), _function(name, reference.tree)
@@ -67,7 +70,7 @@ def reference_problems(
 
 
 def _hidden(reference: ParsedSource) -> str:
-    """Return a name with which a reference can run code that it does not show, such as `exec`; "" for none."""
+    """Return a name with which a reference can run code that its source does not show, such as `exec`, or ""."""
     for node in reference.nodes:
         match node:
             case ast.Name(id=name) if name in _RUNS_TEXT or name == "__builtins__":
@@ -78,7 +81,7 @@ def _hidden(reference: ParsedSource) -> str:
 
 
 def _function(name: str, tree: ast.Module) -> _Function | None:
-    """Return the last function of this name, or the function that the name is an alias of."""
+    """Return the last function that has this name or that the name is an alias of."""
     names = {name, function_of(name, tree)} - {""}
     found = [node for node in tree.body if isinstance(node, _Function) and node.name in names]
     return found[-1] if found else None

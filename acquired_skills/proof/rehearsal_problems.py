@@ -9,8 +9,8 @@ from acquired_skills.proof.docstring_examples import EXAMPLE_PREFIX
 from acquired_skills.proof.facts import BoxFacts, ResultOfTest, SharedState, facts_of
 from sandbox.contract import End, Outcome
 
-STUBS = 3  # kinds of stub in the harness: raises NotImplementedError, returns None, returns a bare object()
-MAX_SHOWN = 5  # problems of one kind, so that the answer stays readable
+STUBS = 3  # number of kinds of stub in the harness: raises NotImplementedError, returns None, returns a bare object()
+MAX_SHOWN = 5  # maximum number of problems of one kind, so that the message stays readable
 MAX_TESTS = 300
 _MISSING_MODULE = re.compile(r"No module named '(\w+)")
 
@@ -78,7 +78,7 @@ def _ended_how(outcome: Outcome) -> str:
         return f"{crash} Correct the code or the tests."
     return (
         f"The run of the tests was ended by the box's {outcome.end} limit after {outcome.usage.wall_s:.1f} s. "
-        "Change the code and the tests so that they need less."
+        "Change the code and the tests so that they stay below the limit."
     )
 
 
@@ -94,14 +94,14 @@ def _broken_run(facts: BoxFacts) -> Iterator[ProposalProblem]:
     }
     (part, doing), ended = phases[facts["phase"]], facts.get("ended")
     if ended == "time":
-        text = f"The time limit was reached {doing}. Make it faster, with smaller inputs and without waiting."
+        text = f"The time limit was reached {doing}. Make this faster, with smaller inputs and without waiting."
     else:
-        text = f"The process {ended} {doing}, so there is no report. Remove the `exit`, `os._exit` or signal."
+        text = f"The process {ended} {doing}, so there is no report. Remove the exit or signal from the code."
     yield ProposalProblem(part, text)
 
 
 def _red(name: str, facts: BoxFacts) -> Iterator[ProposalProblem]:
-    """Yield a problem for the tests that pass on every stub and so prove nothing (SKILL-4)."""
+    """Yield a problem for the tests that pass on every stub, which prove nothing (SKILL-4)."""
     runs = {run["kind"]: run["results"] for run in facts["runs"] if run["kind"] != "skill"}
     own = [test for test in facts["tests"] if test.startswith("skill/")]
     failed = {test for results in runs.values() for test, one in results.items() if one["outcome"] in _FAILED}
@@ -111,9 +111,9 @@ def _red(name: str, facts: BoxFacts) -> Iterator[ProposalProblem]:
     if empty:
         yield ProposalProblem(
             "red",
-            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: passed even when `{name}` only "
-            f"raised NotImplementedError, returned None, or returned a bare object(). Assert exact results of "
-            f"`{name}(...)` inside the test, or remove it.",
+            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: no failure even if `{name}` only "
+            f"raises NotImplementedError, returns None, or returns a bare object(). Assert exact results of "
+            f"`{name}(...)` inside the test, or remove the test.",
         )
     if unjudged and facts.get("done"):
         yield ProposalProblem(
@@ -169,7 +169,7 @@ def _shares_state(shared: SharedState, one: ResultOfTest) -> ProposalProblem:
         return ProposalProblem(
             "green",
             f"{test} fails alone, but passes when it finds the files that {other} leaves:\n{one['text']}\nEach test "
-            f"begins in an empty folder, so let {test} create all the files, and make all the earlier calls, that it "
+            f"begins in an empty folder, so {test} must itself create the files and make the earlier calls that it "
             "needs.",
         )
     after = f"when {other} runs before it" if other else "when several other tests run before it"
@@ -178,7 +178,7 @@ def _shares_state(shared: SharedState, one: ResultOfTest) -> ProposalProblem:
         do = f"let {test} set up everything that it needs"
     else:
         what = f"{test} passes alone, but fails {after}"
-        do = "reset it before each test, in a fixture with `@pytest.fixture(autouse=True)`"
+        do = "reset this state before each test, in a fixture with `@pytest.fixture(autouse=True)`"
     return ProposalProblem(
         "green",
         f"{what}:\n{one['text']}\nThese tests share state, such as a global variable, a cache, or a mutable default "
@@ -188,7 +188,7 @@ def _shares_state(shared: SharedState, one: ResultOfTest) -> ProposalProblem:
 
 
 def _flaky(test: str, turn: int, runs: Sequence[Mapping[str, ResultOfTest]]) -> str:
-    """Return in which run a flaky test failed, and what its result may depend on."""
+    """Describe in which run a flaky test failed, and what its result may depend on."""
     which = {2: "second", 3: "third"}.get(turn, f"{turn}th")
     order = list(runs[turn - 1])
     earlier = order[: order.index(test)] if test in order else []
@@ -201,7 +201,7 @@ def _flaky(test: str, turn: int, runs: Sequence[Mapping[str, ResultOfTest]]) -> 
 def _not_green(test: str, one: ResultOfTest, again: str) -> ProposalProblem:
     shown = short_name(test)
     if test.startswith("earlier/"):
-        shown += " (a test of the earlier version; send `breaking=true` if the change of behaviour is intended)"
+        shown += " (a test of the earlier version; send `breaking=true` if the behaviour should change)"
     match one["outcome"]:
         case "failed":
             return ProposalProblem("green", f"{shown} fails{again}:\n{one['text']}\n{_correct(shown)}")
@@ -211,7 +211,7 @@ def _not_green(test: str, one: ResultOfTest, again: str) -> ProposalProblem:
             )
         case "skipped":
             return ProposalProblem(
-                "green", f"{shown} is skipped{again}. Remove its `skip` mark or its call of `pytest.skip`, or the test."
+                "green", f"{shown} is skipped{again}. Remove its `skip` mark or `pytest.skip` call, or remove the test."
             )
         case "xfail":
             return ProposalProblem(

@@ -1,7 +1,8 @@
 """Generates calls similar to those of the tests (SKILL-6), which may expose a mutant that no test kills.
 
-They are derived from the calls as data (`acquired_skills.in_box.packing`). Arguments are replaced by other values of
-the same kind, by arguments of other calls, and by constants in the code. The same seed gives the same calls.
+They are derived from the calls of the tests as packed data (`acquired_skills.in_box.packing`). Arguments are replaced
+by other values of the same type, by arguments of other calls, and by constants in the code. The same seed gives the
+same calls.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """Gives a proposal a snake_case name if its function is named in another style (SKILL-2).
 
-The function keeps its name. One line is added to the code, which makes the name of the skill an alias of the function,
-and the tests are changed to import the alias. So everything that is proved and stored uses one name.
+The function keeps its name. A line is added to the code that makes the name of the skill an alias of the function, and
+the tests are changed to import the alias, so that everything that is tested and stored uses one name.
 """
 
 import ast
@@ -14,12 +14,12 @@ from acquired_skills.model.parsed import parse_source
 from acquired_skills.model.proposal import Proposal
 
 _SEPARATED = re.compile(r"[A-Za-z0-9_ .-]{1,80}")
-_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[ ._-]+")  # between two words
+_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[ ._-]+")  # the boundary between two words
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def snake_case(name: str) -> str:
-    """Convert a name to snake_case. A name with other characters than ASCII letters, digits and separators is kept."""
+    """Convert a name to snake_case, unless it has characters other than ASCII letters, digits and separators."""
     if not _SEPARATED.fullmatch(name):
         return name
     return _BREAK.sub("_", name).strip("_").lower()
@@ -28,7 +28,7 @@ def snake_case(name: str) -> str:
 def in_snake_case(proposal: Proposal) -> tuple[Proposal, str]:
     """Return the proposal with its name in snake_case and, if anything was changed, a note for its author.
 
-    Sources that cannot be parsed are returned as they are.
+    If the code or the tests cannot be parsed, only the name is changed.
     """
     name = snake_case(proposal.name)
     if keyword.iskeyword(name):
@@ -56,13 +56,13 @@ def in_snake_case(proposal: Proposal) -> tuple[Proposal, str]:
 
 
 def function_of(name: str, tree: ast.Module) -> str:
-    """Return the function that a top-level assignment makes the name an alias of; "" if there is none."""
+    """Return the name of the function for which a top-level assignment makes `name` an alias; "" if there is none."""
     values = [node.value for node in tree.body if isinstance(node, ast.Assign) and name in _targets(node)]
     return values[-1].id if values and isinstance(values[-1], ast.Name) else ""
 
 
 def _aliased(code: ast.Module, name: str) -> str:
-    """Return the only function whose name becomes `name` in snake_case; "" if there is none, or several."""
+    """Return the function whose name in snake_case is `name`; "" if there is not exactly one."""
     functions = {node.name for node in code.body if isinstance(node, _Function)}
     similar = [each for each in functions if snake_case(each) == name]
     return similar[0] if len(similar) == 1 and name not in functions else ""
@@ -73,7 +73,7 @@ def _targets(node: ast.Assign) -> list[str]:
 
 
 def _with_imports(source: str, tree: ast.Module, names: frozenset[str], name: str) -> str:
-    """Return the source of the tests with imports of the new name in place of the old ones."""
+    """Return the source of the tests, with imports of the new name instead of the old names."""
     edits = list(_edits(tree, names, name))
     lines = source.encode().splitlines(keepends=True)
     starts = [0]

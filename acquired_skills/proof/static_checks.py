@@ -24,7 +24,7 @@ from sandbox.contract import Destination
 
 MAX_CODE_BYTES = 64 << 10
 MAX_TEST_BYTES = 64 << 10
-MAX_REFERENCE_BYTES = 16 << 10  # less than the limit of code, because the reference is kept in the report
+MAX_REFERENCE_BYTES = 16 << 10  # smaller than the limit of the code, because the report contains the reference
 MIN_DESCRIPTION = 12
 MAX_DESCRIPTION = 1024  # the Agent Skills format's own limit
 MAX_EXAMPLES = 32
@@ -38,7 +38,7 @@ def check(
 ) -> ParsedProposal:
     """Parse a proposal and check everything that can be checked by reading it.
 
-    Its name becomes snake_case first (`acquired_skills.proof.snake_case`).
+    The name is first converted to snake_case (`acquired_skills.proof.snake_case`).
 
     Args:
         allowed: The destinations that skills may connect to.
@@ -151,7 +151,7 @@ def _code(name: str, tree: ast.Module) -> Iterator[ProposalProblem]:
         public = [f"`{node.name}`" for node in functions if not node.name.startswith("_")]
         seen = f" (found: {', '.join(public)})" if public else ""
         other = next((f", but {kind}" for kind in _others(name, tree)), "")
-        text = f"There is no top-level function `{name}`{other}{seen}: define `def {name}(...)` there."
+        text = f"There is no top-level function `{name}`{other}{seen}: define `def {name}(...)` at the top level."
         yield ProposalProblem("code", ("" if other else command_line_advice(name, tuple(ast.walk(tree)))) or text)
     if len(own) > 1:
         lines = ", ".join(str(node.lineno) for node in own)
@@ -161,17 +161,17 @@ def _code(name: str, tree: ast.Module) -> Iterator[ProposalProblem]:
 
 
 def _others(name: str, tree: ast.Module) -> Iterator[str]:
-    """Yield descriptions of other definitions in the module that have this name."""
+    """Yield descriptions of classes, variables and nested functions that have this name."""
     for node in tree.body:
         match node:
             case ast.ClassDef(name=found) if name in (found, snake_case(found)) and not found.startswith("_"):
                 named = "of that name" if found == name else f"`{found}`"
-                yield f"a class {named}, and a tool is a function, which may use the class"
+                yield f"a class {named} (a tool must be a function, which may use the class)"
             case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
                 yield f"{'a lambda' if isinstance(value, ast.Lambda) else 'a variable'} of that name"
     for inner in ast.walk(tree):
         if isinstance(inner, _Function) and inner.name == name:
-            yield f"a nested one in line {inner.lineno} of that name"
+            yield f"a nested function of that name in line {inner.lineno}"
 
 
 def _is_overload(function: _Function) -> bool:
@@ -181,7 +181,7 @@ def _is_overload(function: _Function) -> bool:
 
 
 def check_predictions(proposal: Proposal) -> Iterator[ProposalProblem]:
-    """Yield the problems of the predictions."""
+    """Yield problems with the predictions."""
     try:
         parse_predictions({**each.checks, "arguments": each.arguments} for each in proposal.expected)
     except ValueError as error:
@@ -231,13 +231,13 @@ def _function(function: _Function) -> Iterator[ProposalProblem]:
         yield ProposalProblem(
             "code",
             f"{' and '.join(stars)} of `{name}` cannot be passed, because a tool's arguments have names. Write "
-            f"`def {name}({_named(arguments)})`, and let the tests call it that way. The function as it is can stay "
-            f"under another name, such as `_{name}`, and be called by this one.",
+            f"`def {name}({_named(arguments)})`, and let the tests call it that way. You can keep the present "
+            f"function under another name, such as `_{name}`, and call it from the new one.",
         )
 
 
 def _named(arguments: ast.arguments) -> str:
-    """Return the signature with a list in place of `*args` and a dict in place of `**kwargs`."""
+    """Return the parameters as source, with a list instead of `*args` and a dict instead of `**kwargs`."""
     args, defaults = [*arguments.posonlyargs, *arguments.args], list(arguments.defaults)
     some = copy.deepcopy(args)
     if arguments.vararg is not None:
@@ -251,7 +251,7 @@ def _named(arguments: ast.arguments) -> str:
 
 
 def _container(kind: str, hint: ast.expr | None) -> ast.expr:
-    """Return the hint of a list or dict of values with this hint."""
+    """Return the type hint of a list or dict whose values have this type hint."""
     if hint is None:
         return ast.Name(kind)
     return ast.Subscript(ast.Name(kind), hint if kind == "list" else ast.Tuple([ast.Name("str"), hint]))
@@ -270,7 +270,7 @@ def _imports_of_modules(proposal: Proposal, tests: ParsedSource) -> Iterator[Pro
         yield ProposalProblem(
             "tests",
             f"The tests import `{found[0]}`, which is an extra file of the skill. Tests can use only the skill itself, "
-            f"as agents do. Import what they need `from {proposal.name}`.",
+            f"as agents do. In the tests, import only from `{proposal.name}`.",
         )
 
 

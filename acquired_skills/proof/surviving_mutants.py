@@ -1,4 +1,4 @@
-"""Finds calls that distinguish the mutants that no test kills from the skill (SKILL-6, GATE-1).
+"""Finds calls that distinguish surviving mutants, which no test kills, from the skill (SKILL-6, GATE-1).
 
 The skill and these mutants answer the calls that the author predicted, calls similar to those of the tests, calls with
 boundary values, and random calls with unusual results. If a mutant answers a call differently, the tests have a gap,
@@ -6,7 +6,7 @@ and the author is asked about the call. If it gives the same answers as the skil
 could kill it, so it does not count against the tests.
 
 Often only tests call methods such as `__eq__` of the skill's classes, and the tests are judged without these methods.
-So any number of mutants in them may be equivalent, but only a limited share of the others.
+So any number of mutants in these methods may be equivalent, but only a limited share of the other mutants.
 """
 
 import ast
@@ -28,8 +28,8 @@ from acquired_skills.proof.variants import EACH_S, VariantAnswers, Variants
 _CALLED_BY_TESTS = frozenset(
     ("__eq__", "__format__", "__hash__", "__init__", "__ne__", "__post_init__", "__repr__", "__str__")
 )
-LEAST_ANSWERED = 10  # answered calls needed before a mutant can be called equivalent
-MOST_EQUIVALENT = 0.25  # largest share of equivalent mutants; if more seem so, the calls hardly reach the changed code
+LEAST_ANSWERED = 10  # smallest number of answered calls after which a mutant can be considered equivalent
+MOST_EQUIVALENT = 0.25  # largest share of equivalent mutants; a larger share means that the calls miss the changed code
 _SEED = 1  # seed for choosing calls; it is constant, so that the same proposal gets the same questions
 
 
@@ -38,14 +38,14 @@ class Survivors:
     """The answers of the skill, and of the mutants that no test kills, to calls that no test makes.
 
     Attributes:
-        calls: First the calls that were predicted, then the new ones, then those of the tests.
+        calls: First the predicted calls, then the new calls, then the calls of the tests.
         predicted: The number of predicted calls.
         new: The number of new calls.
         truth: The skill's answers, by the index of the call. Answers that vary or take too long are missing.
         differing: For each surviving mutant, its answers that differ from the skill's, by the index of the call.
         equivalent: The numbers of the mutants that are equivalent to the skill.
-        unused: Random calls that were not made to the mutants. Which of them are depends on the results of the code, so
-            corrected code may be asked about others.
+        unused: All random calls. Which of them become new calls depends on the results of the code, so the author may
+            have been asked about others before a correction.
     """
 
     calls: Sequence[Data] = ()
@@ -89,7 +89,11 @@ async def examine_survivors(
 
 
 async def _with_unusual_answers(variants: Variants, calls: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Return those of the calls to which the skill gives different answers. Raises SandboxError if no box can run."""
+    """Choose calls for which the skill returns different values.
+
+    Raises:
+        SandboxError: No box can run.
+    """
     runner, effort = variants.runner, variants.runner.effort
     if not calls or not effort.unusual_calls:
         return []
@@ -112,8 +116,8 @@ def _compared(
     """Compare the answers of the mutants with those of the skill.
 
     Args:
-        answered: The answers. The number of a mutant is its position in `left`.
-        whole: Whether all calls of the tests were made.
+        answered: The answers of the skill and the mutants. A mutant is numbered by its position in `left`.
+        whole: Whether `answered` includes all calls of the tests.
     """
     truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer or "raised" in answer}
     values = {json.dumps(each, sort_keys=True) for each in truth.values() if "value" in each}
@@ -156,5 +160,5 @@ def _lines_called_by_tests(tree: ast.Module) -> set[int]:
 
 
 def _differs_in_order(one: Data, other: Data) -> bool:
-    """Return whether two answers differ at most in the order of items, while what the calls changed is the same."""
+    """Return whether two answers differ at most in the order of items, and the calls had the same side effects."""
     return same_answer(one, other) and all(one.get(part) == other.get(part) for part in ("after", "files", "printed"))

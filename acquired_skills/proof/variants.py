@@ -36,7 +36,7 @@ class VariantAnswers:
     Attributes:
         truth: The skill's answers, in the order of the calls.
         more: The skill's answers when it ran again among its variants.
-        others: The answers of its variants, by number; None for a variant that cannot be loaded.
+        others: The answers of the variants, by number; None for a variant that cannot be loaded.
         untried: Numbers of the variants for which there was no time.
     """
 
@@ -78,12 +78,12 @@ class Variants:
         When the time runs out, the remaining variants are skipped.
 
         Args:
-            usual_s: Seconds that the skill takes for the calls.
+            usual_s: The time in seconds that the skill takes for the calls.
             budget_s: Time limit in seconds for all variants together.
             each_s: Time limit for one call in seconds; 0 for none.
 
         Raises:
-            ValueError: The skill itself gives no answers.
+            ValueError: The box of the skill itself returned no answers.
             SandboxError: No box can run.
         """
         collected: dict[int, IsolatedAnswers] = {}
@@ -112,19 +112,19 @@ class Variants:
         return VariantAnswers(truth, more, others, frozenset(untried))
 
     async def run_again(self, variant: Mutant | None, calls: Sequence[Data], usual_s: float) -> Sequence[Data] | None:
-        """Make the calls of `compared` again, and return the answers of a variant, or of the skill if it is None."""
+        """Repeat the calls of `compared` and return the answers of a variant, or of the skill if `variant` is None."""
         asking = _Asking(self, [variant] if variant else [], calls, self.patience(usual_s), 0.0)
         collected = await asking.variant(0) if variant else await asking.itself()
         return collected["answers"] if collected else None
 
     async def similar_answers(self, calls: Sequence[Data], numbers: Sequence[int]) -> VariantAnswers:
-        """Return the answers of the skill and of the mutants with these numbers to calls that no test makes.
+        """Make calls that no test makes to the skill and to the mutants with these numbers, and return the answers.
 
         A call that the skill answers slowly or nondeterministically has `_ENDED` as its answer.
         Mutants are numbered by their position in `numbers`.
 
         Raises:
-            ValueError: The skill itself gives no answers.
+            ValueError: The box of the skill itself returned no answers.
             SandboxError: No box can run.
         """
         code, seconds = self.writer.source.text, self.runner.effort.similar_calls_s
@@ -186,7 +186,7 @@ class _Asking:
         )
 
     async def variant(self, number: int) -> IsolatedAnswers | None:
-        """Return a variant's answers; None when it cannot be written as a program."""
+        """Return a variant's answers; None if the variant cannot be written as a program."""
         program = self.variants.writer.changed(self.changes[number])  # takes a millisecond or two
         if program is None:
             return None
@@ -194,7 +194,7 @@ class _Asking:
             return await self.variants.runner.run_program(
                 program, self.calls, self.seconds, self.each_s, path=self.changes[number].path
             )
-        except ValueError:  # it used up the limits of the box, or ended the process that forwards its answers
+        except ValueError:  # the variant reached a limit of the box, or ended the process that forwards its answers
             return {"answers": [dict(_ENDED)] * len(self.calls), "seconds": self.seconds}
 
 

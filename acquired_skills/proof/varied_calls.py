@@ -10,7 +10,7 @@ from typing import Any
 
 from acquired_skills.proof.answers import Data
 
-Place = tuple[str, int | str]  # the field of the call, such as "positional", and the index or the name in it
+Place = tuple[str, int | str]  # "arguments" and an index, or "named" and a parameter's name
 
 
 def argument_places(call: Data) -> list[Place]:
@@ -27,7 +27,7 @@ def with_argument(call: Data, place: Place, value: Any) -> dict[str, Any]:
 
 
 def take_in_turn(rows: Iterable[Sequence[dict[str, Any]]], known: Sequence[Data], most: int) -> list[dict[str, Any]]:
-    """Take one call from each row in turn, until there are `most`. Skip repeated calls and those in `known`."""
+    """Take one call from each row in turn, up to `most` calls. Skip repeated calls and those in `known`."""
     seen = {value_key(call) for call in known}
     chosen: list[dict[str, Any]] = []
     for turn in zip_longest(*rows):

@@ -15,7 +15,10 @@ _OTHERS = ("Exception", "RuntimeError", "OSError")  # types that replace the typ
 def wrong_answer(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
     """Return a different answer of the same kind. If the kind is unknown, the value of the answer is None.
 
-    Every part of the answer is changed by at least one of the ways, so that a test of any part can fail.
+    Every part of the answer is changed for at least one value of `way`, so that a test of any part can fail.
+
+    Args:
+        way: Which change to make, from 0 to `WAYS` - 1.
     """
     if "raised" in answer:
         return {"raised": {"types": [f"builtins:{_OTHERS[way]}", "builtins:Exception"], "args": ["?"], "text": "?"}}
@@ -88,7 +91,7 @@ def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: C901, PLR0911, PLR
         case "object", [name, dict(fields), *number] if fields:
             return {kind: [name, {field: _other(value, way) for field, value in fields.items()}, *number]}
         case "again", [int(number), int(known)] if 0 <= number < known and known > 1:
-            return {kind: [(number + way + 1) % known, known]}  # another one of the instances among the arguments
+            return {kind: [(number + way + 1) % known, known]}  # another instance among the arguments
         case (("decimal" | "fraction"), _):
             return {kind: ("-7", "0", "1/3" if kind == "fraction" else "0.3")[way]}
         case (("date" | "datetime"), str(text)):

@@ -21,7 +21,7 @@ MOST_BYTES = 16 << 20  # maximum size of all files together, in bytes
 MOST_FILE = 4 << 20
 MOST_DEPTH = 8
 MOST_RATIO = 100  # maximum compression ratio; text and code reach 20, and deflate can reach 1,032
-SMALL = 64 << 10  # bytes; smaller files may have a higher ratio, because a short file of blanks is not a zip bomb
+SMALL = 64 << 10  # bytes; smaller files may have any ratio, because a short file of blanks is not a zip bomb
 SKILL_FILE = "SKILL.md"
 _MOST_NAME = 200  # maximum number of characters of a path
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
@@ -95,7 +95,7 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             if len(entries) > 2 * MOST_FILES:
-                raise Unreadable(f"{path} has {len(entries):,} entries, but a skill has at most {MOST_FILES} files.")
+                raise Unreadable(f"{path} has {len(entries):,} entries, but may have at most {2 * MOST_FILES:,}.")
             names = [entry.filename for entry in entries]
             if len(set(names)) < len(names):
                 raise Unreadable(f"{path} contains two entries with the same name. Remove one.")
@@ -133,7 +133,7 @@ def _check_entry(entry: zipfile.ZipInfo, where: str) -> None:
 
 
 class _Limits:
-    """The remaining limits while files are read."""
+    """Counts how many more files, folders and bytes may be read."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -145,7 +145,7 @@ class _Limits:
         """Check a path.
 
         Raises:
-            Unreadable: The path might lead outside the folder, or be another name for the same file on some system.
+            Unreadable: The path might lead outside the folder, or name the same file as another path on some system.
         """
         parts = path.split("/")
         odd = any(not c.isprintable() or c in '\\:*?"<>|' for c in path)

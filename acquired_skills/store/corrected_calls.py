@@ -15,7 +15,7 @@ from acquired_skills.model.skill import SkillError
 from engine.stores.records import Records
 
 MOST_KEPT = 50  # maximum number of corrections that apply to one skill
-MOST_BYTES = 4_096  # maximum size of the arguments, and of the correct result, as JSON in bytes
+MOST_BYTES = 4_096  # maximum size of the arguments and of the result, each, as JSON in bytes
 MOST_NAME = 200
 
 _SCHEMA = MetaData()
@@ -84,8 +84,8 @@ class CorrectedCalls:
         arguments, expect = _dump(call.arguments), None if call.raises else _dump(call.expect)
         if max(len(arguments), len(expect or ""), len(call.raises)) > MOST_BYTES or len(call.raises) > MOST_NAME:
             raise SkillError(
-                f"The correction is too large: its arguments, and its result, may have at most {MOST_BYTES:,} bytes as "
-                "JSON. Correct a smaller call."
+                f"The correction is too large: its arguments and its result may each have at most {MOST_BYTES:,} bytes "
+                "as JSON. Correct a smaller call."
             )
         same = _applying(name) & (_CORRECTED.c.arguments == arguments)
         with self._records.begin() as connection:
@@ -103,7 +103,7 @@ class CorrectedCalls:
         return True
 
     def withdraw(self, name: str, arguments: Mapping[str, Any] | None = None) -> int:
-        """Withdraw the correction of one call, or all corrections of a skill. Return the number of withdrawn ones."""
+        """Withdraw the correction of one call, or all corrections of a skill. Return how many were withdrawn."""
         those = _applying(name)
         if arguments is not None:
             those &= _CORRECTED.c.arguments == _dump(arguments)

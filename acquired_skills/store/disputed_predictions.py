@@ -1,7 +1,8 @@
 """`DisputedPredictions`: stores predictions that differed from the results of a proposal's code (GATE-1).
 
-If the author changes such a prediction so that it agrees, that proves little: after a dispute over a yes or a no, only
-one answer is left. So admission needs these predictions when the author proposes the skill again.
+If the author then changes such a prediction to agree with the code, that proves little. For example, after a dispute
+over a yes or a no, only one answer is left. So admission needs the earlier predictions when the author proposes the
+skill again.
 """
 
 import json
@@ -52,12 +53,12 @@ class DisputedPredictions:
                 connection.execute(delete(_DISPUTED).where(of & (_DISPUTED.c.id <= too_old)))
 
     def of(self, name: str) -> list[Prediction]:
-        """Return the disputed predictions of a name, oldest first."""
+        """Return the disputed predictions for the skill of this name, oldest first."""
         with self._records.read() as connection:
             rows = list(connection.execute(select(_DISPUTED).where(_DISPUTED.c.name == name).order_by(_DISPUTED.c.id)))
         return [Prediction(json.loads(row.arguments), json.loads(row.checks)) for row in rows]
 
     def forget(self, name: str) -> None:
-        """Delete the predictions of a name, after its proposal was admitted."""
+        """Delete the predictions for the skill of this name, after the skill was admitted."""
         with self._records.begin() as connection:
             connection.execute(delete(_DISPUTED).where(_DISPUTED.c.name == name))

@@ -48,7 +48,7 @@ class FailedInput:
         error: The end of the error message.
         user, agent: The user and the agent who made the call.
         right: The correct result as Python source; "..." if it is not known.
-        raises: The type of the exception if that is the correct result; "" for none.
+        raises: The type of the exception if that is the correct result; "" otherwise.
     """
 
     ts: str
@@ -106,7 +106,7 @@ class FailedInputs:
 def visible_user(turn: Turn) -> str | None:
     """Return the user whose failed inputs may be shown in a turn; None for all users.
 
-    Admins and owners see the inputs of all users, and anybody else only their own.
+    Admins and owners may see the inputs of all users. Other users may see only their own.
     """
     return None if user_rank(turn.permission) >= user_rank("admin") else turn.user
 
@@ -114,7 +114,7 @@ def visible_user(turn: Turn) -> str | None:
 def as_tests(name: str, failed: Sequence[FailedInput], kind: SkillKind = SkillKind.CODE) -> str:
     """Return test cases for the failed calls of a skill of this kind.
 
-    If the correct result is not known, the author has to fill it in.
+    If the correct result is not known, it is written as "...", and the author has to fill it in.
     """
     if kind in (SkillKind.NODE, SkillKind.BASH):
         return "\n".join(map(_as_case, failed))

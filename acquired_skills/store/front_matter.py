@@ -44,7 +44,7 @@ def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
     """Return the front matter of a file, and the text below it.
 
     Raises:
-        SkillDamaged: The front matter is missing or invalid. The message names `where`, the line and the fault.
+        SkillDamaged: The front matter is missing or invalid. The message says where, and what is wrong.
     """
     try:
         text = data.decode().replace("\r\n", "\n")
@@ -67,8 +67,8 @@ def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
 def dump_front(front: dict[str, Any]) -> str:
     """Write front matter as YAML that the reference reader of the format accepts, too.
 
-    That reader ends the front matter at any `---`, even inside a value, and rejects characters that the YAML
-    specification calls unprintable.
+    That reader takes any `---` as the end of the front matter, even inside a value. It rejects characters that the
+    YAML specification calls unprintable.
     """
     text = io.StringIO()
     _yaml().dump(_quoted(front), text)

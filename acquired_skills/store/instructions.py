@@ -3,7 +3,7 @@
     <skills>/.instructions/<name>/            the folder as it was imported
     <skills>/.instructions/.deleted/<name>-<n>/  deleted instructions, complete, which can be restored
 
-They are stored apart from admitted skills, so that one cannot be mistaken for the other.
+Instructions are stored apart from admitted skills, so that they cannot be mistaken for skills.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from acquired_skills.store.front_matter import read_front
 from engine.stores.atomic import publish_folder, remove_leftovers, staging_folder
 from engine.stores.locks import FileLock
 
-MOST_SHOWN = 32 << 10  # maximum number of characters of the text that are shown
+MOST_SHOWN = 32 << 10  # maximum number of characters of the text to show
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class Instructions:
         """Return the instructions of this name.
 
         Raises:
-            SkillMissing: There are none.
-            SkillDamaged: They cannot be read.
+            SkillMissing: There are no instructions of this name.
+            SkillDamaged: The instructions cannot be read.
         """
         files = self.files(name)
         front, text = read_front(files[SKILL_FILE], f"{self.root / folder_name(name)}/{SKILL_FILE}")
@@ -87,8 +87,8 @@ class Instructions:
         """Return all files of the instructions of this name.
 
         Raises:
-            SkillMissing: There are none.
-            SkillDamaged: They cannot be read.
+            SkillMissing: There are no instructions of this name.
+            SkillDamaged: The files cannot be read.
         """
         if not self.has(name):
             raise SkillMissing(f"There are no instructions `{name[:80]}`.")

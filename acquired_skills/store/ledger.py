@@ -1,9 +1,9 @@
 """`Ledger`: the database rows of skills and of the totals of their calls.
 
-The rows of skills can be rebuilt from the folders at any time. Each has the generation of its last change, so that a
-process only needs to read the rows that others changed. For the same reason, the row of a removed skill is kept and
-marked as removed. The totals of every version's calls are kept permanently (`acquired_skills.store.totals`). The calls
-themselves are in the engine's call journal.
+The rows of skills can be rebuilt from the folders at any time. A generation is a counter that every change increments.
+Each row has the generation of its last change, so that a process only needs to read the rows that other processes
+changed. For the same reason, the row of a removed skill is kept and marked as removed. The totals of every version's
+calls are kept permanently (`acquired_skills.store.totals`). The calls themselves are in the engine's call journal.
 """
 
 import json
@@ -36,9 +36,9 @@ from acquired_skills.store import past_requests, single_calls, totals
 from acquired_skills.store.totals import Counted, SkillCall, VersionStats
 from engine.stores.records import Records, add_missing_columns
 
-TOOLS = "tools"  # name of the generation that is incremented by every change of the set of tools
+TOOLS = "tools"  # name of the generation that every change of the set of tools increments
 _AT_ONCE = 500  # maximum number of names in one query
-_IDENTITY = "#identity"  # name under which the identity is stored in the table of scanned folders
+_IDENTITY = "#identity"  # key of the row in the table of scanned folders that holds the identity
 
 _SCHEMA = MetaData()
 _SKILLS = Table(
@@ -106,7 +106,7 @@ class Ledger:
             return [_row(one) for one in connection.execute(query.limit(limit))]
 
     def count_changed(self, after: tuple[int, str]) -> int:
-        """Return the number of rows that `changed` would return after this place without a limit."""
+        """Return the number of rows that `changed` would return without a limit."""
         place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
         with self._records.read() as connection:
             return connection.execute(select(func.count()).where(place > tuple_(*after))).scalar_one()
@@ -160,7 +160,7 @@ class Ledger:
             connection.execute(self._records.insert(_CHANGING).values(name=name).on_conflict_do_nothing())
 
     def unfinished(self) -> list[str]:
-        """Return the names of the skills with an announced change that was neither written with `put` nor withdrawn."""
+        """Return the names of skills whose announced change was neither written with `put` nor withdrawn."""
         with self._records.read() as connection:
             return sorted(connection.execute(select(_CHANGING.c.name)).scalars())
 
@@ -250,7 +250,7 @@ class Ledger:
     # The calls of skills.
 
     def log(self, calls: Sequence[SkillCall]) -> None:
-        """Add calls, oldest first, to the totals of their versions."""
+        """Add calls, given oldest first, to the totals of the called versions."""
         with self._records.begin() as connection:
             totals.add(connection, calls)
 
@@ -260,7 +260,7 @@ class Ledger:
             totals.forgive(connection, name, version)
 
     def latest(self, name: str, version: int) -> Counted:
-        """Return the outcomes of the latest counted calls of a version, at most `LATELY`."""
+        """Count the successes and failures among the latest `LATELY` counted calls of a version."""
         with self._records.read() as connection:
             return totals.latest(connection, name, version)
 
@@ -271,7 +271,7 @@ class Ledger:
 
         Args:
             names: The names of the skills; None for all skills.
-            after: Return only names after this one.
+            after: Return only the statistics of skills whose name comes after this one.
         """
         if names is not None and not names:
             return []
@@ -284,7 +284,7 @@ class Ledger:
             return totals.stats(connection, query.limit(limit))
 
     def failing(self, names: Sequence[str]) -> list[VersionStats]:
-        """Return the statistics of the current versions of these skills, without those that never failed."""
+        """Return the statistics of the current versions of these skills that have failed at least once."""
         same = (totals.TOTALS.c.name == _SKILLS.c.name) & (totals.TOTALS.c.version == _SKILLS.c.version)
         query = select(totals.TOTALS).join(_SKILLS, same).where(totals.TOTALS.c.failures > 0)
         found: list[VersionStats] = []

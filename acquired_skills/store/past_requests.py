@@ -1,7 +1,7 @@
 """`PastRequests`: stores the requests for which skills were called successfully, for use in retrieval.
 
-The requests are never shown. A row has the generation of its last change, so that a process only needs to read the rows
-that others changed.
+The requests are never shown. A row has the generation of its last change (a counter that every change increments), so
+that a process only needs to read the rows that other processes changed.
 """
 
 import json
@@ -17,8 +17,8 @@ from engine.stores.records import Records
 REQUESTS = "skill_requests"
 MOST_KEPT = 32  # maximum number of requests for one skill, over all its versions
 MOST_CHARACTERS = 500  # maximum number of characters of one request
-SHORTEST_TEXT = 4  # characters of a text to be forgotten; a shorter one occurs anywhere by chance
-SAME = 0.8  # smallest share of common terms with which a newer request replaces an older one
+SHORTEST_TEXT = 4  # minimum number of characters of a text to forget; shorter texts occur in many requests by chance
+SAME = 0.8  # smallest share of common terms at which a newer request replaces an older one
 
 SCHEMA = MetaData()
 _REQUESTS = Table(
@@ -66,7 +66,7 @@ class PastRequests:
             return [(row.generation, row.name) for row in connection.execute(query.limit(limit))]
 
     def keep(self, new: Sequence[tuple[str, str] | tuple[str, str, str]]) -> None:
-        """Add requests as (skill, request) or (skill, request, user), oldest first."""
+        """Store requests, given oldest first as (skill, request) or (skill, request, user)."""
         by_name: dict[str, list[tuple[str, str]]] = {}
         for name, request, *user in new:
             text = " ".join(request.split())[:MOST_CHARACTERS].encode(errors="replace").decode()
@@ -88,7 +88,7 @@ class PastRequests:
                     connection.execute(_REQUESTS.insert().values(name=name, **values))
 
     def forget_texts(self, texts: Sequence[str]) -> int:
-        """Delete the requests that contain one of these texts, or a long part of one. Return how many were deleted."""
+        """Delete the requests that contain, or are a long part of, one of these texts. Return how many were deleted."""
         wanted = [folded for text in texts if len(folded := _folded(text)) >= SHORTEST_TEXT]
         if not wanted:
             return 0
@@ -159,13 +159,13 @@ def _folded(text: str) -> str:
 
 
 def _contains_any(request: str, texts: Sequence[str]) -> bool:
-    """Return whether a request contains one of the texts, or is itself a long part of one, cut off at its end."""
+    """Return whether a request contains one of the texts, or is a long part of one because it was truncated."""
     long = len(request) >= MOST_CHARACTERS // 10
     return any(text in request or (long and request in text) for text in texts)
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return the share of the terms of two requests that occur in both; 1 if neither has any terms."""
+    """Return the share of two requests' terms that occur in both requests; 1 if neither has any terms."""
     both = one | other
     return len(one & other) / len(both) if both else 1.0
 
@@ -175,5 +175,5 @@ def _read(text: str) -> tuple[str, ...]:
 
 
 def _read_with_users(text: str) -> tuple[tuple[str, str], ...]:
-    """Parse requests with their users. In rows of version 0.1, requests have no users."""
+    """Parse requests with their users. Requests that version 0.1 of Knackbox stored have no users."""
     return tuple((each, "") if isinstance(each, str) else (str(each[0]), str(each[1])) for each in json.loads(text))

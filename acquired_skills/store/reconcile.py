@@ -38,9 +38,9 @@ class ReconcileReport:
 
     Attributes:
         known: The number of skills that had a matching row.
-        read: The names of the skills whose row was written again.
+        read: The names of the skills whose row was written again from the folder.
         removed: The names of rows without a folder.
-        aside: The damaged folders.
+        aside: The damaged folders, which were moved away.
         foreign: A line for each folder that is not an admitted skill, with the reason. These folders stay unchanged.
     """
 
@@ -96,7 +96,7 @@ def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdate
     if stamp and ledger.scanned(root) == stamp and not ledger.unfinished() and not ledger.unpublished():
         return ReconcileReport(ledger.count(), (), (), (), ())
     if ledger.scanned(root).partition(" ")[0] != _space(updates):
-        return reconcile(store, ledger, updates)  # this is the first comparison, or the event space is another one
+        return reconcile(store, ledger, updates)  # this is the first comparison, or the event space has changed
     with store.lock():
         stamp = _scan_stamp(store, updates)
         there, known = set(store.names()), set(ledger.names())
@@ -133,7 +133,7 @@ def _mend_all(
     *,
     thorough: bool = False,
 ) -> ReconcileReport:
-    """Correct the rows in batches. Each batch is complete or not begun, even if the process is killed."""
+    """Correct the rows in batches. Each batch is written completely or not at all, even if the process is killed."""
     known = 0
     read: list[str] = []
     removed: list[str] = []
@@ -176,8 +176,8 @@ class _Findings:
     """The findings of a comparison.
 
     Attributes:
-        truth: The state of every existing skill.
-        off: The skills that are not listed.
+        truth: The version and the state of every existing skill.
+        off: The names of the skills that are not listed.
     """
 
     known: set[str] = field(default_factory=set)
@@ -190,7 +190,7 @@ class _Findings:
 
 
 def _compare(store: SkillStore, name: str, row: Row | None, found: _Findings, *, thorough: bool) -> None:
-    """Compare one folder with its row; set a damaged folder aside."""
+    """Compare one folder with its row, and set a damaged folder aside."""
     skill, stamp = None, ""
     try:
         skill, stamp = _look(store, name, row, thorough=thorough)
@@ -232,7 +232,7 @@ def _look(store: SkillStore, name: str, row: Row | None, *, thorough: bool) -> t
 
 
 def _scan_stamp(store: SkillStore, updates: RegistryUpdates | None) -> str:
-    """Return a stamp of the folder names and of the event space; "" if it is unknown."""
+    """Return a stamp of the folder names and of the event space; "" shortly after a change."""
     stamp = store.root_stamp()
     return f"{_space(updates)} {stamp}" if stamp else ""
 
@@ -269,7 +269,7 @@ def finish_announced(store: SkillStore, ledger: Ledger) -> None:
 
 
 def _not_older(skill: Skill, known: Skill) -> None:
-    """Check that a folder was not replaced by a complete earlier one with its signatures.
+    """Check that nobody replaced a folder with an earlier copy, whose signatures are still valid.
 
     Raises:
         SkillDamaged: The skill has an older version than its row.

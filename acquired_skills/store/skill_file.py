@@ -46,7 +46,7 @@ _Called = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class _Ours(BaseModel):
-    """The metadata of Knackbox, without the prefix."""
+    """Knackbox's metadata fields, without the prefix of their names."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -119,8 +119,8 @@ def parse(data: bytes, where: str) -> Skill:
     """Parse the content of a `SKILL.md`.
 
     Raises:
-        SkillDamaged: The file is invalid. The message names `where` and the fault.
-        NotAdmitted: The file has no metadata of Knackbox.
+        SkillDamaged: The file is invalid. The message says where, and what is wrong.
+        NotAdmitted: The file has none of Knackbox's metadata.
     """
     front, _ = read_front(data, where)
     ours = {key.removeprefix(PREFIX): value for key, value in front.metadata.items() if key.startswith(PREFIX)}
@@ -191,7 +191,7 @@ def _body(skill: Skill) -> str:
         "",
         "## Proof",
         "",
-        f"The {skill.tests} tests in `{tests}` passed when the skill was admitted.",
+        f"The {skill.tests} test{'' if skill.tests == 1 else 's'} in `{tests}` passed when the skill was admitted.",
         "",
     ]
     return "\n".join(lines)

@@ -5,7 +5,7 @@
                         a composed skill has scripts/<skill_name>.json and tests/<skill_name>.json
     <root>/.deleted/<skill-name>-<n>/    deleted skills, complete, which can be restored
     <root>/.set-aside/<skill-name>-<k>/  folders that cannot be used, unchanged
-    <root>/.staging/                     folders being made
+    <root>/.staging/                     folders that are being written
 
 Writers hold `lock`. Readers need no lock, because a folder changes atomically.
 """
@@ -68,7 +68,7 @@ class SkillStore:
             yield
 
     def names(self) -> list[str]:
-        """Return the names of all folders that are named like a skill, even if they cannot be used."""
+        """Return the names of all skill folders, even if the folders cannot be used."""
         with os.scandir(self.root) as entries:
             folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         names = sorted(skill_name(folder) for folder in folders)
@@ -78,7 +78,7 @@ class SkillStore:
         """Return a stamp that changes when a skill folder is added, removed, renamed or replaced.
 
         The stamp is "" shortly after a change. Some file systems store times in steps of 10 ms, so the folder could
-        change again without a new time.
+        change again without a change of the stamp.
         """
         found = self.root.stat()
         if time.time_ns() - found.st_mtime_ns < _SETTLED_NS:
@@ -91,7 +91,7 @@ class SkillStore:
     def stamp(self, name: str) -> str:
         """Return a stamp that changes when a file of the skill changes; "" if a file is missing.
 
-        It takes three to six calls of `stat`.
+        This calls `stat` three to nine times, depending on the kind of the skill.
         """
         for kind in SkillKind:
             try:
@@ -220,9 +220,9 @@ class SkillStore:
         return skill
 
     def next_version(self, name: str) -> int:
-        """Return a higher version number than any that ever existed.
+        """Return a higher version number than any version of the skill ever had.
 
-        So the records of a deleted version never apply to a new one.
+        This ensures that the records of a deleted version never apply to a new one.
         """
         current = self.read(name).version if self.folder(name).is_dir() else 0
         return 1 + max([current, *self._tombstones(name)])
@@ -262,7 +262,7 @@ class SkillStore:
                 path.write_bytes(data)
             if current:
                 self._keep_older(final, staged, current)
-                replace_folder(staged, final)  # `staged` then is the previous version
+                replace_folder(staged, final)  # `staged` is now the previous version
             else:
                 publish_folder(staged, final)
             try:
@@ -276,7 +276,7 @@ class SkillStore:
 
     @contextmanager
     def sealing(self, name: str, change: Callable[[], Skill]) -> Iterator[Skill]:
-        """Run a change that only writes SKILL.md, and undo it if the body raises."""
+        """Call `change`, which may write only SKILL.md, and restore the file if the body raises."""
         path = self.folder(name) / SKILL_FILE
         before = _bytes(path)
         skill = change()
@@ -298,7 +298,7 @@ class SkillStore:
         return skill
 
     def delete(self, name: str) -> Path:
-        """Move the folder to the deleted ones and return its new path. The caller holds the lock.
+        """Move the folder to the deleted skills and return its new path. The caller holds the lock.
 
         Raises:
             SkillMissing: There is no such skill.
@@ -308,7 +308,7 @@ class SkillStore:
 
     @contextmanager
     def deleting(self, name: str) -> Iterator[Path]:
-        """Move the folder to the deleted ones, and undo that if the body raises. The caller holds the lock.
+        """Move the folder to the deleted skills, and undo that if the body raises. The caller holds the lock.
 
         Raises:
             SkillMissing: There is no such skill.
@@ -363,13 +363,13 @@ class SkillStore:
         return target
 
     def _tombstones(self, name: str) -> list[int]:
-        """Return the numbers of the versions at which skills of this name were deleted, ascending."""
+        """Return the version numbers of the deleted skills of this name, ascending."""
         start = folder_name(name) + "-"
         ends = [entry.name.removeprefix(start) for entry in self.deleted.iterdir() if entry.name.startswith(start)]
         return sorted(int(end) for end in ends if _is_number(end))
 
     def _keep_older(self, final: Path, staged: Path, current: int) -> None:
-        """Link the earlier versions into the new folder, because they are immutable, and copy the current one."""
+        """Hard-link the earlier versions, which are immutable, into the new folder, and copy the current version."""
         if (final / VERSIONS).is_dir():
             shutil.copytree(final / VERSIONS, staged / VERSIONS, copy_function=_link)
         shutil.copytree(final, staged / VERSIONS / str(current), ignore=lambda at, _: _besides(final, at))
@@ -386,7 +386,7 @@ class SkillStore:
         """Read and check a folder.
 
         Args:
-            version: The version that it must contain; None for the current one, which is higher than all others.
+            version: The version that the folder must contain; None for any version above the earlier ones.
         """
         path = folder / SKILL_FILE
         skill = self._parse(_bytes(path), str(path))

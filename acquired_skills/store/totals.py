@@ -24,8 +24,8 @@ from sqlalchemy import (
     update,
 )
 
-# The number of latest calls that are also judged on their own, so that a long good record does not keep a skill that
-# now fails every time, for example because a service changed.
+# How many of the latest calls are also judged separately. Otherwise a long good record would hide that a skill now
+# fails every time, for example because a service changed.
 LATELY = 5
 _AT_ONCE = 500  # maximum number of versions in one statement
 
@@ -84,7 +84,7 @@ class VersionStats:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The numbers of calls that count for or against a version."""
+    """How many calls of a version count as successes and as failures."""
 
     successes: int = 0
     failures: int = 0
@@ -95,7 +95,7 @@ class _Total:
     """One row of the table of totals.
 
     Attributes:
-        total_ms, timed: The sum of the latencies of successful calls in milliseconds, and their number.
+        total_ms, timed: The sum of the latencies of successful calls in milliseconds, and the number of these calls.
         lately: The outcomes of the latest counted calls, newest last: "1" for a success, "0" for a failure.
     """
 
@@ -123,7 +123,7 @@ class _Total:
 
 
 def add(connection: Connection, calls: Iterable[SkillCall]) -> None:
-    """Add calls, given oldest first, to the totals of their versions."""
+    """Add calls, given oldest first, to the totals of the called versions."""
     by_version: dict[tuple[str, int], list[SkillCall]] = {}
     for call in calls:
         by_version.setdefault((call.name, call.version), []).append(call)
@@ -150,7 +150,7 @@ def forgive(connection: Connection, name: str, version: int) -> None:
 
 
 def latest(connection: Connection, name: str, version: int) -> Counted:
-    """Return the outcomes of the latest counted calls of a version, at most `LATELY`."""
+    """Count the successes and failures among the latest `LATELY` counted calls of a version."""
     lately = connection.execute(select(TOTALS.c.lately).where(_is(name, version))).scalar() or ""
     return Counted(lately.count("1"), lately.count("0"))
 

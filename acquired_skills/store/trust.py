@@ -1,8 +1,8 @@
 """`Trust`: makes and checks the signatures of `SKILL.md` files (SKILL-17).
 
 A signature is one line of the file's metadata and covers the rest of the file: name, version, state, hashes of code and
-tests, provenance and the admission report. So a change of any of these is detected, and the signature is valid only for
-this version of this skill.
+tests, provenance and the admission report. So a change of any of these is detected, and a signature is valid only for
+one version of one skill.
 """
 
 import re
@@ -13,7 +13,7 @@ from acquired_skills.model.skill import NotSigned, SkillDamaged, SkillUnsignable
 from engine.registry.signing import SigningKey, verifies
 from engine.registry.static import RegistryError
 
-_PURPOSE = b"knackbox skill\0"  # prefix, so that the key's signatures of other data are not valid for skills
+_PURPOSE = b"knackbox skill\0"  # prefix of signed data, so that no other signature by the same key is valid for a skill
 _ANY = re.compile(rb"^\s*knackbox-signature", re.MULTILINE)
 _LINE = re.compile(rb"\n  knackbox-signature: ed25519:([0-9a-f]{64}):([0-9a-f]{128})(?=\n|\Z)")
 _END = b"\n---\n"  # the end of the front matter, whose last block is the metadata; signatures below it are ignored
@@ -24,7 +24,7 @@ class Trust:
     """Checks and makes signatures with the keys of a home.
 
     Attributes:
-        key: The key that signs what is written here, once it exists; None if nothing is signed.
+        key: The signing key, whose file may be created later; None if nothing is signed.
         trusted: Other trusted public keys, in hexadecimal.
         required: Whether unsigned skills are refused. None means that they are refused if there is any key.
     """
@@ -35,7 +35,7 @@ class Trust:
 
     @property
     def signs(self) -> bool:
-        """Whether there is a key to sign with. The file is checked each time, since other processes may make it."""
+        """Whether there is a key to sign with. The file is checked each time, since other processes may create it."""
         return self.key is not None and self.key.exists
 
     @property
@@ -49,7 +49,7 @@ class Trust:
         return self.checks if self.required is None else self.required
 
     def seal(self, data: bytes) -> bytes:
-        """Return the file with a new signature, which replaces any other.
+        """Return the file with a new signature, which replaces an existing one.
 
         If there is no key and signatures are not required, the file is returned without a signature.
 

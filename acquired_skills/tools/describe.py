@@ -28,7 +28,7 @@ class Summary(TypedDict):
     Attributes:
         version: The current version; None for instructions.
         success_rate: The share of counted calls that succeeded; None before the first counted call.
-        open_questions: The number of unanswered questions of its admission. While there are any, it stays on probation.
+        open_questions: The number of unanswered questions from admission. Until it is 0, the skill stays on probation.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Numbers(TypedDict):
 
 
 def summary(skill: Skill, stats: Stats | None = None) -> Summary:
-    """Return the row of a skill, with its state and the statistics of its current version."""
+    """Return the row for a skill, with its state and the statistics of its current version."""
     own = (stats or {}).get((skill.name, skill.version))
     return {
         "name": skill.name,
@@ -74,7 +74,7 @@ def summary(skill: Skill, stats: Stats | None = None) -> Summary:
 
 
 def text_summary(one: Instruction) -> Summary:
-    """Return the row of instructions, which have neither a version nor calls."""
+    """Return the row for instructions, which have neither a version nor calls."""
     return {
         "name": one.name,
         "version": None,
@@ -153,7 +153,7 @@ def success_rate(one: VersionStats | None) -> float | None:
 
 
 def needs(skill: Skill) -> str:
-    """Format the requirements of a skill besides its code in one line; "" if there are none."""
+    """Format the packages and connections that a skill needs in one line; "" if it needs none."""
     parts = [
         f"{what}: {', '.join(found)}"
         for what, found in (("packages", skill.dependencies), ("connects to", skill.destinations))

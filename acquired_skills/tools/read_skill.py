@@ -1,8 +1,8 @@
 """`read_skill`: the tool that reads instructions, which are Agent Skills without a function and tests (SKILL-15).
 
-The description of this tool offers a turn the names and descriptions of the instructions that fit its query. The model
-reads the text when it needs it, and then other files by their relative paths. The format calls this progressive
-disclosure.
+The description of this tool lists the names and descriptions of the instructions that fit the query of the turn. The
+model reads the text of the instructions when it needs it, and then other files by their relative paths. The Agent
+Skills format calls this progressive disclosure.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from engine.dispatch.refusals import wrong_arguments
 
 NAME = "read_skill"
 MOST_OFFERED = 20  # maximum number of instructions in the description of the tool
-MOST_CHARACTERS = 300  # maximum number of characters of the description of one of them
+MOST_CHARACTERS = 300  # maximum number of characters of the description of each
 _MOST_NAMED = 50
 _PARAMETERS = {
     "type": "object",
@@ -30,8 +30,8 @@ _PARAMETERS = {
         "name": {"type": "string", "description": "The name of the instructions, as listed.", "maxLength": 100},
         "file": {
             "type": "string",
-            "description": "The relative path of another of its files, such as `reference/forms.md`. By default, the "
-            "instructions themselves.",
+            "description": "The relative path of one of the other files, such as `reference/forms.md`. By default, the "
+            "instructions themselves are read.",
             "maxLength": 500,
         },
     },
@@ -46,7 +46,7 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class ReadSkill:
-    """The tool `read_skill`. Its spec offers some of the instructions, but it can read all of them."""
+    """The tool `read_skill`. Its description lists some of the instructions, but it can read all of them."""
 
     instructions: Instructions
     spec: ToolSpec

@@ -34,7 +34,7 @@ class SkillSource:
 
         Args:
             library: The skills.
-            instructions: The instructions to offer through the tool `read_skill`; None for none.
+            instructions: The instructions to offer through the tool `read_skill`; None if there are none.
         """
         self._library = library
         self._instructions = instructions
@@ -42,7 +42,7 @@ class SkillSource:
         self._listed: tuple[Sequence[Skill], Sequence[InstructionHit], tuple[Tool, ...]] = ((), (), ())
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:
-        """Return the tools for this turn, including changes by other processes."""
+        """Return the tools for this turn, after applying changes by other processes."""
         if turn.query and turn.query.strip():
             found = await self._library.search(turn.query)
             texts = await self._fitting(turn.query)
@@ -50,7 +50,7 @@ class SkillSource:
             if self._library.gap:
                 return NoTools.because("acquired skills", self._library.gap, tools)
             if not tools and (there := await self._library.count(listed=True)):
-                why = f"nothing fits: none of the {there} is likely to be useful for this query (`fits` in `[skills]`)"
+                why = f"nothing fits: of {there} listed skills, none reaches the probability `fits` in `[skills]`"
                 return NoTools.because("acquired skills", why)
             return tools
         listed, texts = await self._library.listed(), await self._texts()
@@ -59,7 +59,7 @@ class SkillSource:
         return self._listed[2]
 
     async def find(self, name: str) -> AnyTool | ReadSkill | None:
-        """Return the skill with exactly this name, even if it is disabled. A call then reports that."""
+        """Return the tool with exactly this name, even if the skill is disabled. A call then reports that."""
         skill = await self._library.find(name)
         if skill is not None:
             return self._tool(skill)
@@ -106,7 +106,7 @@ class SkillSource:
         return read_skill(self._library.instructions, texts) if texts else None
 
     def _with_texts(self, tools: Sequence[Tool], texts: Sequence[InstructionHit]) -> list[Tool]:
-        """Return the tools with the tool that reads these instructions, sorted by name."""
+        """Add the tool that reads these instructions, if there are any, and sort by name."""
         all_tools = list(tools)
         if (reader := self._reader(texts)) is not None and all(_by_name(tool) != NAME for tool in all_tools):
             insort(all_tools, reader, key=_by_name)

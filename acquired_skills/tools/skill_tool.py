@@ -26,7 +26,7 @@ BUILD_S = 120.0  # time limit in seconds for rebuilding an evicted environment
 
 @dataclass(frozen=True, slots=True)
 class SkillTool:
-    """A skill as a tool, with the library that it belongs to."""
+    """A skill as a tool, with the library that the skill belongs to."""
 
     skill: Skill
     library: SkillLibrary
@@ -36,7 +36,7 @@ class SkillTool:
         """Run the skill in a box and return its value as JSON.
 
         Raises:
-            ToolFailure: The code failed, or the skill cannot be run in its state.
+            ToolFailure: The code failed, or the skill was not run, for example because it is disabled.
             SandboxError: No box can run.
         """
         if not self.skill.state.listed:

@@ -16,7 +16,7 @@ _LOGGING_METHODS = frozenset(("critical", "debug", "error", "exception", "info",
 _PARTS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _DEFINING = _PARTS | ast.Assign | ast.AnnAssign
 _RUNNING = ast.Expr | ast.If | ast.For | ast.While | ast.Try | ast.With
-MAX_SHOWN = 80  # characters of code in a description
+MAX_SHOWN = 80  # maximum number of characters of code in a description
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Mutant:
 
     Attributes:
         line: The line of the change, counted from 1.
-        before, after: The code at the place, and its replacement.
-        place, other: The node at the place, and the node that replaces it.
-        put: A function that puts a node at the place in the tree.
-        path: The path of the further module that is changed; "" for the skill's main file.
+        before, after: The original code and its replacement, as text.
+        place, other: The original node and the node that replaces it.
+        put: A function that puts a node into the tree in place of the original one.
+        path: The path of the extra file that is changed; "" for the skill's main file.
     """
 
     line: int
@@ -60,8 +60,9 @@ def make_mutants(
 ) -> list[Mutant]:
     """Return at most `most` mutants. The same seed gives the same mutants.
 
-    They are spread evenly over the lines. If there are more lines than `most`, they are first spread evenly over the
-    functions, the classes and the rest of each file, so that a long table of constants does not use up all mutants.
+    The mutants are spread evenly over the lines. If there are more lines than `most`, the mutants are first spread
+    evenly over the functions, the classes and the rest of each file, so that a long table of constants does not use up
+    all mutants.
 
     Args:
         modules: The skill's further modules, by path.
@@ -83,16 +84,16 @@ def make_mutants(
 
 
 def _in_turn(rows: Sequence[Sequence[Mutant]]) -> Iterator[Mutant]:
-    """Yield the first of each row, then the second of each, and so on."""
+    """Yield the first mutant of each row, then the second of each row, and so on."""
     return (each for turn in zip_longest(*rows) for each in turn if each is not None)
 
 
 def _of(tree: ast.Module) -> Iterator[tuple[int, Mutant]]:
     """Yield every change to a module in the order of the code.
 
-    Each comes with the number of the function or class that contains it, or 0 for the rest of the code. Code that tests
-    should not check is not changed: docstrings, annotations, printed or logged texts, the messages of exceptions, and
-    timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
+    Each change comes with the number of the function or class that contains it, or 0 for the rest of the code. Code
+    that tests should not check is not changed: docstrings, annotations, printed or logged texts, the messages of
+    exceptions, and timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
     """
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.Expr) and not _silent(node):
@@ -119,11 +120,11 @@ def _places(node: ast.AST) -> Iterator[Mutant]:
 
 
 def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]) -> Iterator[Mutant]:
-    """Yield the changes at one place.
+    """Yield the changes of one node.
 
     Args:
-        put: A function that puts another node at the place.
-        here: Replacements that are possible only at this place.
+        put: A function that puts another node in place of `node`.
+        here: Replacements that are possible only in this place of the tree.
     """
     if not isinstance(node, ast.expr | ast.stmt):
         return

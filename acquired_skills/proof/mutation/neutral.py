@@ -1,7 +1,7 @@
 """Makes changes to a skill's code that do not change its meaning (SKILL-6).
 
-These changes are the control group of the mutants: they are made at the same places and run in the same way. If code
-answers differently after such a change, it detects that its text was changed, and its mutants prove nothing.
+These changes are the control group of the mutants: they are made in the same places and run in the same way. If code
+answers differently after such a change, it detects changes of its own text, so its mutants prove nothing.
 """
 
 import ast
@@ -17,7 +17,7 @@ _MOST_NUMBER = 1 << 40
 
 
 def neutral_changes(tree: ast.Module, mutants: Sequence[Mutant], most: int, chance: random.Random) -> list[Mutant]:
-    """Return at most `most` changes at randomly chosen places of mutants, on different lines where possible."""
+    """Return at most `most` changes in randomly chosen places of mutants, on different lines where possible."""
     fixed = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
         if isinstance(node, ast.pattern):  # Python allows only a few expressions in a `case`

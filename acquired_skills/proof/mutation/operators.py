@@ -1,4 +1,4 @@
-"""Mutation operators, which replace a piece of code by a typical mistake.
+"""Mutation operators, which replace a piece of code with a typical mistake.
 
 They are the usual operators of mutation testing (DeMillo, Lipton and Sayward, "Hints on Test Data Selection", 1978),
 among them the five that Offutt et al. (1996) found sufficient: relational, logical, arithmetic, absolute value and
@@ -79,7 +79,7 @@ _AS_IT_IS = frozenset(
 
 
 def place_replacements(parent: ast.AST, field: str, node: ast.AST) -> list[ast.expr]:
-    """Return replacements that are possible only at this place, such as a condition that always holds."""
+    """Return replacements that are possible only in this place, such as True for the condition of an `if`."""
     match parent, field, node:
         case ast.If(), "test", _:
             return [ast.Constant(True), ast.Constant(False)]
@@ -94,7 +94,7 @@ def place_replacements(parent: ast.AST, field: str, node: ast.AST) -> list[ast.e
 
 
 def replacements(node: ast.expr | ast.stmt) -> Iterator[ast.AST]:
-    """Yield replacements that are possible at any place."""
+    """Yield replacements that are possible anywhere in the code."""
     return _OTHERS.get(type(node), _none)(node)
 
 
@@ -220,7 +220,7 @@ def _values(value: object) -> Iterator[Any]:
 
 
 def _renumbered(text: str) -> Iterator[str]:
-    """Yield the text with its first digit incremented, such as that of `{4,}` in a pattern or `.2f` in a format."""
+    """Yield the text with its first digit incremented, such as `{5,}` for `{4,}` and `.3f` for `.2f`."""
     digit = _DIGIT.search(text)
     if digit:
         yield text[: digit.start()] + str((int(digit[0]) + 1) % 10) + text[digit.end() :]

@@ -1,4 +1,4 @@
-"""Writes mutants as programs: the skill's own source text with one place replaced (SKILL-6).
+"""Writes mutants as programs: the skill's own source text with one replacement (SKILL-6).
 
 A box gets a program as a file and runs it in the same way as the skill, so a mutant differs from the skill only in the
 replaced text. The number of lines is the same, and each line keeps its number.
@@ -13,12 +13,12 @@ from dataclasses import replace
 from acquired_skills.model.parsed import ParsedSource, parse_source
 from acquired_skills.proof.mutation.mutants import Mutant
 
-_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")  # lines as Python counts them; a form feed does not end one
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")  # lines of Python source, which a form feed does not end
 _ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.Tuple, ast.Constant)
 
 
 class MutantWriter:
-    """Writes mutants of a source as programs. The mutants must have been made from its tree.
+    """Writes mutants of a source as programs. The mutants must have been made from the syntax tree of the source.
 
     Attributes:
         modules: A writer for each further module of the skill, by path.
@@ -34,8 +34,8 @@ class MutantWriter:
     def changed(self, mutant: Mutant) -> str | None:
         """Return the text of the changed file; None if the change would move other lines.
 
-        The text at the mutant's place is replaced, or that of the smallest code around it that can be rewritten. Before
-        Python 3.12, for example, the syntax tree has no positions for places inside f-strings.
+        The text of the mutated node is replaced, or that of the smallest enclosing node that can be rewritten. Before
+        Python 3.12, for example, the syntax tree has no positions inside f-strings.
         """
         if mutant.path in self.modules:
             return self.modules[mutant.path].changed(replace(mutant, path=""))
@@ -56,7 +56,7 @@ class MutantWriter:
         return None
 
     def _alone(self, statement: ast.stmt, place: ast.expr | ast.stmt, text: str) -> str | None:
-        """Return the meaning of a statement with `text` at a place in it; None if it cannot be parsed by itself."""
+        """Return the `_meaning` of a statement in which `text` replaces the node `place`; None for invalid Python."""
         (first, last), (start, end) = self._span(statement), self._span(place)
         line = self._starts[bisect.bisect_right(self._starts, first) - 1]
         indent = self._data[line:first]
@@ -100,7 +100,7 @@ def _meaning(text: str, indented: bool = False) -> str | None:
 
 
 def _written(node: ast.expr | ast.stmt, new: ast.AST) -> Iterator[str]:
-    """Yield texts of the same number of lines that may replace the text of `node`."""
+    """Yield source texts of `new` that have as many lines as `node` and may replace it."""
     text = ast.unparse(new)
     missing = (node.end_lineno or node.lineno) - node.lineno - text.count("\n")
     if missing < 0:

@@ -1,10 +1,12 @@
 """Reads the schema of a Node or Bash skill from its documentation comment, without running the program.
 
-@param {string} text - What to change.
-@param {number} [width=80] - Characters of a line; optional.
-@param {object} [options]
-@param {boolean} [options.hyphens=false] - Whether words may be divided.
-@returns {string}
+The syntax is that of JSDoc, for example::
+
+    @param {string} text - What to change.
+    @param {number} [width=80] - Characters of a line; optional.
+    @param {object} [options]
+    @param {boolean} [options.hyphens=false] - Whether words may be divided.
+    @returns {string}
 """
 
 import json
@@ -26,11 +28,11 @@ MOST_PARAMETERS = 30
 
 @dataclass(frozen=True, slots=True)
 class ProgramInterface:
-    """The interface of a program, as its documentation comment states it.
+    """The interface of a program, according to its documentation comment.
 
     Attributes:
-        parameters: JSON Schema of its arguments; the properties are in the order of the parameters.
-        returns: JSON Schema of its result; None if the comment does not say.
+        parameters: JSON Schema of the arguments. The properties are in the order of the parameters.
+        returns: JSON Schema of the result; None if the comment does not state one.
         problems: What to change in the comment.
     """
 
@@ -45,7 +47,7 @@ class ProgramInterface:
 
 
 def read_interface(comment: str) -> ProgramInterface:
-    """Parse the text of a documentation comment, without its comment signs."""
+    """Parse the text of a documentation comment, without its comment markers."""
     properties: dict[str, Any] = {}
     required: list[str] = []
     returns: Mapping[str, Any] | None = None
@@ -119,5 +121,5 @@ def _value(text: str) -> Any:
 
 
 def stripped(lines: Sequence[str], sign: str) -> str:
-    """Return the lines of a comment without the sign at the beginning of each."""
+    """Return the lines of a comment without the comment marker `sign` at the beginning of each."""
     return "\n".join(line.strip().removeprefix(sign).removeprefix(" ") for line in lines)

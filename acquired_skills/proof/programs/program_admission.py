@@ -37,7 +37,7 @@ from acquired_skills.proof.variants import Variants
 from sandbox.contract import Sandbox
 
 _MUTANTS_SEED = 1  # constant, so that the same program gets the same mutants
-_SLOWER = 3  # starting an interpreter takes longer than forking one that is loaded
+_SLOWER = 3  # factor for time limits, because starting an interpreter takes longer than forking a template
 MUTANTS = 60
 
 
@@ -91,7 +91,7 @@ async def admit_program(
     if problems and (author or evidence.disputed):
         raise SkillRefused(name, problems, evidence.questions, evidence.disputed)
     complete = made.complete and found.mutants and not unmutated_files(parsed.proposal.files)
-    if effort.threshold and not complete:  # without mutants nothing shows how good the cases are
+    if effort.threshold and not complete:  # without mutants, it is not known how much the cases prove
         evidence = replace(evidence, enough=False)
     answers = await runner.answers(found.calls)
     compared = await find_duplicate_program(runner, found.calls, answers.forth, neighbours)
@@ -103,12 +103,12 @@ async def admit_program(
 
 
 def calls_of_cases(proposal: Proposal) -> list[dict[str, object]]:
-    """Return the arguments of the calls that the cases make, except those of calls that need files."""
+    """Return the arguments of the calls in the cases, except calls that need files."""
     return [dict(case.expected.arguments) for case in read_program_cases(proposal.tests) if not case.files]
 
 
 def _unfit(cases: Sequence[ProgramCase], runner: ProgramRunner) -> list[ProposalProblem]:
-    """Return a problem for the first case whose arguments do not fit the schema in the comment, if there is one."""
+    """Return a problem for the first case, if any, whose arguments do not fit the schema in the comment."""
     for number, case in enumerate(cases, 1):
         if wrong := why_misfit(dict(case.expected.arguments), runner.interface.parameters):
             text = f"The arguments of {case_name(number)} do not fit the `@param` lines of the comment:\n{wrong}"

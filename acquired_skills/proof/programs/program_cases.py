@@ -41,7 +41,7 @@ class ProgramCase:
     after: Mapping[str, str | None] = field(default_factory=dict)
 
     def call(self, calls: JsonCalls) -> dict[str, Any]:
-        """Return the call as data."""
+        """Return the call as packed data, with its files."""
         made = calls.call(self.expected.arguments)
         if self.files:
             made["files"] = _as_data(self.files)
@@ -59,7 +59,7 @@ class ProgramCase:
 
 
 def read_program_cases(text: str) -> list[ProgramCase]:
-    """Parse cases.
+    """Parse the cases of a skill from JSON.
 
     Raises:
         InvalidCases: The text is not a list of cases. The message says what to change.
@@ -102,7 +102,7 @@ def _case(found: Any) -> ProgramCase:
 
 
 def _as_data(files: Mapping[str, str]) -> dict[str, str | None]:
-    """Return files, and the folders that contain them, in the form of `acquired_skills.in_box.call_files`."""
+    """Return files and the folders that contain them, in the format of `acquired_skills.in_box.call_files`."""
     folders = {path: None for each in files for path in _folders(each)}
     return dict(sorted({**folders, **{path: text.encode().hex() for path, text in files.items()}}.items()))
 

@@ -29,10 +29,10 @@ def check_program(
     """Check everything that can be checked by reading a proposal.
 
     Returns:
-        The parsed proposal. Its code has no syntax tree, but nodes for the constants of the program.
+        The parsed proposal. Its code has an empty syntax tree, and nodes only for the constants of the program.
 
     Raises:
-        SkillRefused: Something has to be changed.
+        SkillRefused: The proposal has to be changed.
     """
     name = snake_case(proposal.name)
     notes = () if name == proposal.name else (f"Skill names are in snake_case, so this skill is named `{name}`.",)
@@ -58,7 +58,7 @@ def check_program(
 
 
 def parsed_program(proposal: Proposal, notes: tuple[str, ...] = ()) -> ParsedProposal:
-    """Return the parsed form of a proposal that passed `check_program` before."""
+    """Return the parsed form of a proposal that has passed `check_program`."""
     nodes = tuple(ast.Constant(each) for each in constants_of(proposal.code))
     code = ParsedSource(proposal.code, ast.Module([], []), nodes, frozenset())
     tests = ParsedSource(proposal.tests, ast.Module([], []), (), frozenset())
@@ -76,9 +76,7 @@ def _sized(part: Part, text: str, most: int, problems: list[ProposalProblem]) ->
 
 
 def _packages(proposal: Proposal) -> list[str]:
-    """Return a problem if a Node program imports a file that it does not have, or a package, since packages are not
-    installed in its box.
-    """
+    """Return a problem if a Node program imports a package, or a file that is not among its extra files."""
     if proposal.language.value != "node":
         return []
     missing = sorted({each for each in _OWN.findall(proposal.code) if posixpath.normpath(each) not in proposal.files})

@@ -92,7 +92,7 @@ async def judge_cases(variants: Variants, cases: Sequence[ProgramCase], neutral:
 
 
 def _control(neutral: Sequence[TextMutant]) -> list[TextMutant]:
-    """Return the variants of the control group, with at least one of each file."""
+    """Return the variants of the control group, with at least one variant of each file."""
     shuffled = _chance.sample(list(neutral), len(neutral))
     first = {each.path: each for each in shuffled}
     rest = [each for each in shuffled if each is not first[each.path]]
@@ -110,7 +110,8 @@ def red_problems(found: JudgedTests) -> Iterator[ProposalProblem]:
     if empty:
         yield ProposalProblem(
             "red",
-            f"{', '.join(empty[:MOST_SHOWN])}: passes with almost any result of the same kind. State the exact result.",
+            f"{', '.join(empty[:MOST_SHOWN])}: pass{'es' if len(empty) == 1 else ''} with almost any result of the "
+            "same type. State the exact result.",
         )
 
 
@@ -152,12 +153,12 @@ def _case_problems(
 
 
 def case_result_passes(case: ProgramCase, answer: Data) -> bool:
-    """Return whether an answer has the expected result, ignoring the files that the call leaves."""
+    """Return whether an answer has the expected result, whatever files the call leaves behind."""
     return ProgramCase(case.expected, case.files).passes(answer)
 
 
 async def _nothing_answered(variants: Variants, case: ProgramCase) -> ProposalProblem:
-    """Return the problem of a program that answers no call, with the error message of one call."""
+    """Return the problem to report if a program answers no call, with the error message of one call."""
     outcome = await variants.runner.call_as_agent(case.expected.arguments)
     said = outcome.error.message if outcome.error else outcome.stderr.decode(errors="replace")
     text = f"The program gives no result for any case. It ends with: {said.strip()[-_MOST_TEXT:] or outcome.end}"

@@ -1,4 +1,4 @@
-"""The languages of skills besides Python, with what admission needs to know about each."""
+"""Defines the languages of skills besides Python, and reads the interfaces of their programs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ _TEXT = {"type": "string"}
 _NAMED = r"(?m)^[ \t]*export\s+(?:default\s+)?(?:async\s+)?function\s+({})\s*\("
 _DEFAULT = r"(?m)^[ \t]*export\s+default\s+(?:async\s+)?function(?:\s+([A-Za-z_$][\w$]*))?\s*\("
 _DEFAULT_NAME = r"(?m)^[ \t]*export\s+default\s+([A-Za-z_$][\w$]*)\s*;?\s*$"
-_DEFINED = (  # a function that is exported elsewhere, or that is the value of a constant
+_DEFINED = (  # a function that is exported by another statement, or that is the value of a constant
     r"(?m)^(?:export\s+)?(?:async\s+)?function\s+({0})\s*\(",
     r"(?m)^(?:export\s+)?(?:const|let|var)\s+({0})\s*=\s*(?:async\s*)?(?:function\s*(?:[\w$]+\s*)?)?\(",
 )
@@ -24,7 +24,7 @@ class ProgramLanguage(Protocol):
     """A language of skills besides Python."""
 
     language: Language
-    needs_returns: bool  # whether a result is text unless the comment has `@returns`
+    needs_returns: bool  # whether the result is text if the comment has no `@returns`
 
     def interface(self, name: str, code: str) -> ProgramInterface:
         """Return the interface that the comment of the program states, with the problems in the comment."""
@@ -65,12 +65,12 @@ class NodePrograms:
             )
         found = read_interface(stripped(code[start + 3 : end].splitlines(), "*"))
         given = _parameters(code, exported.end())
-        for each in _with_default(code, exported.end()):  # it is optional, whatever the comment says
+        for each in _with_default(code, exported.end()):  # these are optional, whatever the comment says
             if each in found.parameters["required"]:
                 found.parameters["required"].remove(each)
         if given is None or not _same_names(given, found.names):
             listed = ", ".join(found.names)
-            text = f"The parameters of `{called}` differ from its comment. Name them in the same order: ({listed})."
+            text = f"`{called}` must have the same parameters as its comment, in the same order: ({listed})."
             return ProgramInterface(found.parameters, found.returns, (*found.problems, text))
         return found
 
@@ -118,9 +118,7 @@ def _parameters(code: str, start: int) -> list[str] | None:
 
 
 def _exported_constant(names: str, code: str) -> re.Match[str] | None:
-    """Return where a function begins that is exported as a constant of one of these names, or by its name as the
-    default.
-    """
+    """Find a function that is exported as a constant with one of these names, or as the default export."""
     by_name = re.search(_DEFINED[1].format(names), code)
     if by_name is not None and by_name[0].startswith("export"):
         return by_name
@@ -136,7 +134,7 @@ def _with_default(code: str, start: int) -> list[str]:
 
 
 def _same_names(given: Sequence[str], described: Sequence[str]) -> bool:
-    """Return whether parameters have the names in the comment. A destructured one has no name, so it always does."""
+    """Return whether names match those in the comment. A destructured parameter has no name and matches any."""
     return len(given) == len(described) and all(one in ("", other) for one, other in zip(given, described, strict=True))
 
 

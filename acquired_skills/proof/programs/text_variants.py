@@ -1,6 +1,6 @@
 """Makes mutants of Node and Bash programs by changing their text (SKILL-6).
 
-They are made in a box, because splitting a hostile text into tokens may take long. The program does not run there.
+They are made in a box, because a hostile text may take a long time to split into tokens. The program is not run.
 """
 
 import ast
@@ -24,7 +24,7 @@ from sandbox.contract import Call, Job, Language, Limits
 _SECONDS = 20.0
 _LANGUAGES = {".mjs": Language.NODE, ".js": Language.NODE, ".cjs": Language.NODE, ".sh": Language.BASH}
 _DATA = frozenset((".csv", ".json", ".md", ".tsv", ".txt", ".yaml", ".yml"))
-_AROUND = 12  # characters shown before and after a change
+_AROUND = 12  # maximum number of characters shown before and after a change
 _Change = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)], Annotated[str, Field(max_length=1_000)]]
 
 
@@ -71,7 +71,7 @@ class TextVariants:
 
 
 class TextMutantWriter(MutantWriter):
-    """Writes mutants of a text as programs.
+    """Writes mutants of a program's text as programs.
 
     Attributes:
         files: The extra files of the skill, by path.

@@ -30,7 +30,7 @@ def schema_of(text: str) -> dict[str, Any]:
     """Return the JSON Schema of a type.
 
     Raises:
-        UnknownType: The type cannot be translated. The message is its text.
+        UnknownType: The type cannot be translated. The message is the text of the type.
     """
     if len(text) > _MOST_CHARS:
         raise UnknownType(f"{text[:40]}…")

@@ -75,7 +75,7 @@ async def test_a_person_sees_the_declarations_and_is_recorded_as_the_approver(
     ("answer", "says"),
     [
         (lambda request: ApprovalAnswer(False, request.digest, "not today"), "the user said no: not today"),
-        (lambda _: ApprovalAnswer(True, "of something else"), "what was approved is not what would run"),
+        (lambda _: ApprovalAnswer(True, "of something else"), "the approval is for other arguments or another version"),
     ],
 )
 async def test_without_approval_of_exactly_these_declarations_nothing_is_stored(

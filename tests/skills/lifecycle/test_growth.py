@@ -130,7 +130,7 @@ async def test_a_search_does_not_wait_for_a_complete_index_and_reports_what_is_m
             assert (
                 library.gap
                 == getattr(tools, "why", "")
-                == "30 skills are not in the index yet, but they can be called by name"
+                == "30 skills are not in the index yet, but can be called by name"
             )
             other.execute("ROLLBACK")
         other.close()

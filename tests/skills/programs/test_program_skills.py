@@ -243,7 +243,7 @@ async def test_modules_of_a_node_skill_are_mutated_and_other_code_leads_to_proba
         (node(SLUG.replace("/**", "/*")), "no JSDoc comment directly above it"),
         (node(SLUG.replace("{string} title", "{Foo} title")), "The type `Foo` of `@param` is unknown"),
         (node(SLUG.replace("(title, separator", "(separator, title")), "in the same order: (title, separator)"),
-        (node(SLUG.replace("(title, sep", "(...title, sep")), "Name them in the same order"),
+        (node(SLUG.replace("(title, sep", "(...title, sep")), "must have the same parameters as its comment"),
         (node(SLUG.replace("@returns", "@param {string} title.case\n * @returns")), "describe `title` in a line above it, with the"),
         (node('import x from "lodash";\n' + SLUG), "The code imports `lodash`, but packages cannot be installed"),
         (node(cases="[]"), "Give a list of 1 to 100 cases"),

@@ -207,4 +207,4 @@ def test_relative_imports_and_tests_of_extra_modules_are_refused_with_what_to_wr
     with pytest.raises(SkillRefused) as refused:
         check(replace(OFFERED, code=code, tests=tests), STATIC)
     assert "write `import tax_rules.limits`" in str(refused.value)
-    assert "Import what they need `from sales_tax`" in str(refused.value)
+    assert "In the tests, import only from `sales_tax`" in str(refused.value)

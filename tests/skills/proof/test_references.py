@@ -142,7 +142,7 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
     [
         pytest.param(
             "def add_one(number):\n    return len(range(number)) - 3\n",
-            r"The reference fails the tests: it gives another result than the code for their call `add_one\(1\)`",
+            r"The reference fails the tests: its result differs from the code's for their call `add_one\(1\)`",
             id="wrong_for_the_tests",
         ),
         pytest.param(
@@ -162,18 +162,18 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
         ),
         pytest.param(
             "def add_one(number):\n    while True:\n        pass\n",
-            r"The reference gives no result for `add_one\(1\)`, a call of the tests",
+            r"The reference gives no result for `add_one\(1\)`, which the tests call",
             id="runs_for_ever",
         ),
         pytest.param(
             "def add_one(number):\n    while True:\n        try:\n            while True:\n                pass\n"
             "        except BaseException:\n            pass\n",
-            r"The reference gives no result for `add_one\(1\)`, a call of the tests",
+            r"The reference gives no result for `add_one\(1\)`, which the tests call",
             id="runs_for_ever_and_ignores_its_time_limit",
         ),
         pytest.param(
             "import os\n\n\ndef add_one(number):\n    os._exit(0)\n",
-            r"The reference gives no result for `add_one\(1\)`, a call of the tests",
+            r"The reference gives no result for `add_one\(1\)`, which the tests call",
             id="ends_its_process",
         ),
         pytest.param("while True:\n    pass\n\n\ndef add_one(number):\n    pass\n", "The reference cannot be imported", id="hangs"),
