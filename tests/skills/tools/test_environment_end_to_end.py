@@ -125,7 +125,7 @@ async def test_a_destination_that_the_operator_removes_is_refused_with_the_reaso
     async with opened(place, KNACKBOX_EGRESS_ALLOW_PRIVATE="") as engine:
         private = await engine.call("fetch_again", {"url": url})
     assert "it is a loopback address" in private.error
-    assert "`allow_private` of `[egress]`" in private.error
+    assert "`allow_private` under `[egress]`" in private.error
     assert len(place.allowed.seen) == before
 
 
@@ -243,4 +243,4 @@ def test_the_command_line_adds_and_calls_the_skill_and_the_doctor_shows_the_sett
     assert told["destinations"] == f"127.0.0.1:{port}"
     assert told["private addresses"] == "127.0.0.1"
     assert told["environments"].startswith(f"{place.home / 'cache' / 'environments'}: ")
-    assert told["environments"].endswith("cap 1,024 MiB")
+    assert told["environments"].endswith("of at most 1,024 MiB")
