@@ -1,4 +1,4 @@
-"""`Budget`: limits the work of the loop on one message. `Spent`: how much of it is used (LOOP-2)."""
+"""`Budget`: the limits of the loop's work on one message. `Spent`: how much of the budget is used (LOOP-2)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,7 +45,7 @@ class Spent:
     tokens: int = 0
 
     def last_turn(self, budget: Budget) -> Finish | None:
-        """Return which limit, if any, will be reached by the next turn, so that it must be the last one.
+        """Return the limit that makes the next turn the last one, or None.
 
         The last turn may not call tools: it is reserved for a summary of what was achieved.
         """
@@ -56,7 +56,7 @@ class Spent:
         return None
 
     def used_up(self, budget: Budget) -> Finish | None:
-        """Return which limit, if any, has been reached, so that there can be no further turn."""
+        """Return the limit that forbids any further turn, or None."""
         if self.turns >= budget.turns:
             return Finish.TURNS
         if self.tokens >= budget.tokens:

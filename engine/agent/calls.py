@@ -39,7 +39,7 @@ class CallRound:
         self._allowed = allowed
         self._why_not = why_not
         self._results: dict[int, ToolResult] = {}
-        self.skip_rest = ""  # the name of a control tool that was called, so that the remaining calls are skipped
+        self.skip_rest = ""  # the control tool that was called; the remaining calls are skipped
 
     @property
     def outcomes(self) -> list[CallFinished]:
@@ -94,8 +94,8 @@ class CallRound:
         if index >= self._allowed:
             return refused("budget", self._why_not)
         if self.skip_rest:
-            return refused("skipped", f"Not run: `{self.skip_rest}` was called before it.")
-        return refused("cancelled", "Not run: the turn was cancelled before it began.")
+            return refused("skipped", f"Not run, because `{self.skip_rest}` was called first.")
+        return refused("cancelled", "Not run: the turn was cancelled before this call began.")
 
 
 async def dispatch(

@@ -1,4 +1,4 @@
-"""`ModelCompletion`: the configured chat model as the port `engine.contract.ports.LlmClient`."""
+"""`ModelCompletion` implements the port `engine.contract.ports.LlmClient` with the configured chat model."""
 
 import asyncio
 import importlib
@@ -7,7 +7,7 @@ from engine.agent.endpoint import ModelEndpoint
 
 
 class ModelCompletion:
-    """Sends single prompts to a model. It keeps no connection open between them."""
+    """Sends single prompts to a model. It keeps no connection open between prompts."""
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
@@ -18,7 +18,7 @@ class ModelCompletion:
         Raises:
             ToolFailure: The model failed, or returned no answer.
         """
-        # This imports for a second and reads certificates from disk, so it must not run in the event loop.
+        # This import takes a second and reads certificates from disk, so it must not run in the event loop.
         asking = await asyncio.to_thread(importlib.import_module, "engine.agent.single_prompt")
         answer: str = await asking.ask(self._endpoint, prompt, system=system, max_tokens=max_tokens)
         return answer

@@ -11,7 +11,7 @@ class ModelEndpoint:
     """The name and the server of a model. `openai` with a `base_url` means any OpenAI-compatible server.
 
     Attributes:
-        api_key: If None, the key in the provider's environment variable is used, but never sent to another `base_url`.
+        api_key: If None, the key in the provider's environment variable is used, unless `base_url` is set.
         timeout_s: Time limit of one request, in seconds.
         native_tools: False for a model without native tool calls. Tools are then described and called in text.
     """

@@ -12,14 +12,14 @@ from engine.contract.turn import Turn
 
 
 class ToolHost(Protocol):
-    """Lists the tools of a turn, calls them, and adds to its prompt."""
+    """Lists and calls the tools of a turn, and adds texts to the turn's prompt."""
 
     async def prompt_blocks(self, context: Turn | None, message: str) -> PromptBlocks:
         """Return the texts to add to the prompt for a message of the user."""
         ...
 
     async def run_ended(self, context: Turn | None, summary: RunSummary) -> None:
-        """Process the summary of a run. Nothing is raised."""
+        """Pass the summary of a run to the packs. This method does not raise."""
         ...
 
     async def get_active_tool_definitions(self, context: Turn, query: str | None = None) -> list[ToolSpec]: ...

@@ -32,7 +32,7 @@ class OpenAIImages:
         """Create the client.
 
         Args:
-            sizes: The accepted sizes; () for those known for a model of this name.
+            sizes: The accepted sizes. If empty, the sizes known for this model are used.
         """
         self._endpoint = endpoint
         self._sizes = sizes or sizes_of(endpoint.name)
@@ -51,7 +51,7 @@ class OpenAIImages:
         Raises:
             ToolFailure: The model failed, or returned no PNG.
         """
-        # This imports for a second and reads certificates from disk, so it must not run in the event loop.
+        # Importing the client takes a second and reads certificates from disk, so it must not run in the event loop.
         client = await asyncio.to_thread(_client, self._endpoint)
         from openai import OpenAIError  # noqa: PLC0415 -- loaded above
 

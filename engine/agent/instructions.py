@@ -5,7 +5,7 @@ from engine.agent.budget import Budget, Finish
 SYSTEM = """\
 You work with tools on the user's request until it is done, then answer in plain words.
 
-- The list of tools is made for each turn from what is being discussed. Tools that you learned are on it when they fit.
+- The list of tools is made for each turn from what is being discussed. It includes the learned tools that fit.
 - Read the result of a tool before you continue. When a call failed, the result says why: correct the arguments and try
   again, use the alternative that it names, or call `replan` when the approach is wrong. Never repeat the same failing
   call.

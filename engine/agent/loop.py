@@ -28,7 +28,7 @@ from engine.contract.run_summary import RunCall, RunSummary
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
 
-CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English, for servers that report no usage
+CHARACTERS_PER_TOKEN = 4  # the usual estimate for English text; used if the server reports no usage
 
 
 class Conversation:
@@ -210,7 +210,7 @@ class LoopRun:
         return replace(base, query=query)
 
     def account(self, finish: Finish, detail: str = "") -> Report:
-        """Return the report of a run that ended without an answer of the model: why, and what was achieved."""
+        """Return a report that says why a run ended without an answer, and what was achieved."""
         why = detail or f"Stopped: the budget of {self._budget.describe(finish)} is used up before there was an answer."
         return self._report(finish, f"{why}\n{self._story()}".strip())
 
@@ -229,7 +229,7 @@ class LoopRun:
 
 
 def summary_of(message: str, report: Report) -> RunSummary:
-    """Return what packs may learn from."""
+    """Return the summary of a run, which packs may learn from."""
     calls = tuple(_run_call(each.call, each.result) for each in report.calls)
     return RunSummary(message, report.finish is Finish.ANSWER, calls)
 

@@ -53,7 +53,7 @@ class ModelClient:
         self._answered_with = ""
         self._model = build(endpoint, self._http)
         client: Any = getattr(self._model, "client", None)
-        if not repeats and hasattr(client, "max_retries"):  # OpenAI's and Anthropic's clients have it
+        if not repeats and hasattr(client, "max_retries"):  # as in OpenAI's and Anthropic's clients
             client.max_retries = 0
         self._stack = AsyncExitStack()
 
@@ -235,7 +235,7 @@ def build_google(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
 
 
 def _key(endpoint: ModelEndpoint) -> str | None:
-    """Return the key to send; None to let the client use the one in the environment, which is for the provider only."""
+    """Return the key to send. None lets the client use the provider's key from the environment."""
     return endpoint.api_key or (_NO_KEY if endpoint.base_url else None)
 
 

@@ -32,7 +32,7 @@ async def ask(
         system: Instructions for the model.
         max_tokens: The longest answer; None for the model's own limit.
         content: Further parts of the message, such as images.
-        called: What messages call the model.
+        called: The subject of error messages, such as "The vision model".
         service: The name of the service in the reason of a failure.
 
     Raises:

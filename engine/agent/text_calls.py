@@ -30,7 +30,7 @@ def describe_tools(tools: Sequence[ToolDefinition]) -> str:
     """Return a description of the tools for a model, and of how to call them."""
     if not tools:
         return ""
-    lines = [f"To call a tool, write {RIGHT_FORM} and nothing after it; its result comes back. The tools:"]
+    lines = [f"To call a tool, write {RIGHT_FORM} and nothing after it. You will receive the result. The tools:"]
     for tool in tools:
         schema = json.dumps(tool.parameters_json_schema, ensure_ascii=False, separators=(",", ":"))
         lines.append(f"- {tool.name}: {tool.description}\n  args: {schema}")

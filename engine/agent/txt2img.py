@@ -44,7 +44,7 @@ class Txt2ImgImages:
             base_url: The URL of the server.
             model: A checkpoint of the server; "" for the one that is loaded.
             api_key: Either ``user:password`` for basic authentication, or a bearer token.
-            sizes: The accepted sizes; () for those of SDXL.
+            sizes: The accepted sizes. If empty, the sizes of SDXL are used.
             timeout_s: Time limit of one request, in seconds.
         """
         self._url = f"{base_url.rstrip('/')}/sdapi/v1/txt2img"

@@ -18,7 +18,7 @@ class ModelVision:
         Raises:
             ToolFailure: The model failed, or returned no answer.
         """
-        # This imports for a second and reads certificates from disk, so it must not run in the event loop.
+        # This import takes a second and reads certificates from disk, so it must not run in the event loop.
         asking = await asyncio.to_thread(importlib.import_module, "engine.agent.image_question")
         answer: str = await asking.ask(self._endpoint, prompt, images)
         return answer

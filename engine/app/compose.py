@@ -126,7 +126,7 @@ async def compose(
         sources: Tool sources in addition to those of the packs.
         sandbox: Replaces the configured sandbox. The caller closes it.
         packs: Whether installed packs are opened.
-        people: The gate and the approver that decide before a call runs, and what shows forms to a person.
+        people: The gate and the approver that decide whether a call may run, and the filler that shows forms.
 
     Raises:
         ConfigError: A component cannot be opened as configured.
@@ -268,7 +268,7 @@ def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -
 
 
 async def configured_sandbox(home: Home, settings: Settings, stack: AsyncExitStack) -> Sandbox:
-    """Return the configured sandbox, or one that refuses every job with the reason why it could not be opened."""
+    """Return the configured sandbox. If it cannot be opened, return one that refuses every job and says why."""
     try:
         box = await open_sandbox(settings.sandbox, sandbox_settings(home, settings))
     except SandboxError as error:

@@ -1,8 +1,8 @@
 """`load_settings` merges `<home>/config.toml`, then the `KNACKBOX_*` variables, then explicit overrides.
 
 An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`. Items of a list
-are separated by commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`); an empty variable is an empty list. The
-error for an unknown field or an invalid value says, in one line, where it is, which field it is and what to do.
+are separated by commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`); an empty variable is an empty list. An
+error about an unknown field or an invalid value is one line that names its place and the field, and says what to do.
 """
 
 import difflib
@@ -25,7 +25,7 @@ FREE_TABLES = frozenset({"packs", "mcp_servers", "image_gen_clients"})
 
 
 def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Read and merge the settings from all three places.
+    """Merge the settings of the configuration file, the environment and the overrides.
 
     Args:
         home: The folder with `config.toml`.
@@ -128,7 +128,7 @@ def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], defau
     """Describe the first error in one line: its place, the field, the given value and what is expected."""
     first = error.errors(include_url=False)[0]
     path = tuple(str(part) for part in first["loc"])
-    # The recorded path may be shorter than that of the error (for a list item), or longer (for a whole table).
+    # The recorded path may be shorter than the error's path (for a list item), or longer (for a whole table).
     places = [place for known, place in origin.items() if known[: len(path)] == path[: len(known)]]
     place = places[0] if places else default
     field = ".".join(path)

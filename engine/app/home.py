@@ -40,7 +40,7 @@ class Home:
 
     @property
     def events(self) -> Path:
-        """The database of the event log. It is a separate file, because its commits wait for the disk."""
+        """The database of the event log. It is a separate file, because its commits wait until the data is on disk."""
         return self.root / "events.db"
 
     @property
@@ -50,12 +50,12 @@ class Home:
 
     @property
     def memory(self) -> Path:
-        """What agents remember, in a separate file because deleted rows are overwritten."""
+        """The database of the memory. It is a separate file, because its deleted rows are overwritten with zeros."""
         return self.root / "memory.db"
 
     @property
     def memory_url(self) -> str:
-        """The memory as an SQLAlchemy URL."""
+        """The SQLAlchemy URL of the memory."""
         return f"sqlite:///{self.memory}"
 
     @property

@@ -81,10 +81,10 @@ class ModuleSettings(Section):
 class McpServerSettings(Section):
     """An MCP server whose tools are offered as `name.tool` (MOD-6): a command or a streamable HTTP URL.
 
-    The command runs outside the sandbox, with the variables in `env` and the few that every program needs.
+    The command runs outside the sandbox, with the few environment variables that all programs need and those in `env`.
 
     Attributes:
-        trusted: Whether its annotations (read-only, idempotent, not destructive) are trusted.
+        trusted: Whether the annotations of its tools (read-only, idempotent, not destructive) are trusted.
         required_permission: The permission that users of its tools need.
     """
 

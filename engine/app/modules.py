@@ -86,12 +86,12 @@ def cache_of(services: Services) -> ManifestCache:
     try:
         from engine.remote.redis_cache import RedisCache  # noqa: PLC0415 -- needs an extra, takes 0.25 s to import
     except ImportError as error:
-        raise ConfigError("modules.redis_url is set: install knackbox[redis], or remove it.") from error
+        raise ConfigError("modules.redis_url needs knackbox[redis]. Install it, or remove the setting.") from error
     return RedisCache(url, services.clock, services.settings.modules.manifest_ttl)
 
 
 def publish_changes(updates: RegistryUpdates, module: str, tools: Mapping[str, str]) -> None:
-    """Publish which tools of a module have changed since the last publication.
+    """Publish the changes of a module's tools since the last publication.
 
     Args:
         updates: Publishes the changes.

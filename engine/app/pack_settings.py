@@ -1,4 +1,4 @@
-"""Reads the table `[packs.<name>]` of the configuration, whose content is up to the pack."""
+"""Reads the table `[packs.<name>]` of the configuration, whose fields the pack defines."""
 
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ def pack_settings(name: str, table: Any, model: type[M]) -> M:
 
     Args:
         name: The name of the pack's entry point, for messages.
-        table: The table as it was read; an empty one for the defaults.
+        table: The table from the configuration. Fields that it does not contain have their defaults.
         model: Describes the settings. It should reject unknown fields.
 
     Raises:

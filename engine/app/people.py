@@ -9,7 +9,7 @@ from engine.policy.gate import EvalGate
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The gate and the approver that decide before a call runs, and the filler that shows forms to a person.
+    """The gate and the approver that decide whether a call may run, and the filler that shows forms to a person.
 
     Attributes:
         gate: Evaluates calls of tools that require it. If None, these calls are admitted.

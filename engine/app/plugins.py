@@ -25,7 +25,7 @@ def find(group: str) -> Sequence[EntryPoint]:
 
 
 def named(group: str, name: str) -> EntryPoint | None:
-    """Return the entry point with this name, if any. Those of Knackbox are found without scanning every package."""
+    """Return the entry point with this name, or None. Knackbox's own are found without scanning every package."""
     ours = {point.name: point for point in own(group)}
     if name in ours:
         return ours[name]

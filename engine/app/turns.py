@@ -1,4 +1,4 @@
-"""`Turns`: creates every turn of an engine for the request of a caller. Nothing else adds to the rights of a turn."""
+"""`Turns`: creates the turns that callers of an engine request. No other code adds rights to a turn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -10,7 +10,7 @@ class PolicyOverrides:
     """How an agent's policy differs from the engine's. It can only be stricter.
 
     Attributes:
-        band_floor: The agent's calls run at least as strictly as in this band. "AMBER" leaves AMBER or RED.
+        band_floor: The least strict band in which the agent's calls may run. "AMBER" allows AMBER and RED.
     """
 
     band_floor: Band = "GREEN"

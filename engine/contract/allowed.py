@@ -50,7 +50,7 @@ class Selection:
 class Allowed:
     """The tools that a turn may use (`Turn.allowed`).
 
-    It is a predicate that is evaluated for every tool that is listed or called, and not a list of names. So it also
+    It is not a list of names, but a predicate that is evaluated for every tool that is listed or called. So it also
     applies to a skill that is learned during the turn.
 
     Attributes:
@@ -85,7 +85,7 @@ class Allowed:
         return Allowed(included=(self,), ceilings=(ceiling,))
 
     def permits(self, spec: ToolSpec) -> bool:
-        """Whether the tool may be offered and called."""
+        """Return whether the tool may be offered and called."""
         if self.read_only and not spec.annotations.read_only:
             return False
         if not self.without_effects.isdisjoint(spec.side_effects):

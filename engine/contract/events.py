@@ -10,7 +10,7 @@ StreamName = Literal["stdout", "stderr"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress as the tool describes it.
+    """A progress report of the tool.
 
     Attributes:
         fraction: The completed share, 0 to 1; None if unknown.

@@ -32,7 +32,7 @@ class Guard:
     """
 
     def concerns(self, spec: ToolSpec) -> bool:  # noqa: ARG002 -- for subclasses
-        """Whether the guard checks calls of this tool. The answer is cached, so it must depend on the spec alone."""
+        """Return whether the guard checks calls of this tool. The answer is cached and must depend only on the spec."""
         return True
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:  # noqa: ARG002 -- for subclasses

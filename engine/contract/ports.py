@@ -41,7 +41,7 @@ class MemorySystem(Protocol):
         ...
 
     async def forget(self, memory_id: str, space: str) -> bool:
-        """Delete a memory of a space. Return False if the space has none with this id."""
+        """Delete a memory from a space. Return False if the space has no memory with this id."""
         ...
 
 
@@ -87,7 +87,7 @@ class Scheduler(Protocol):
         ...
 
     async def cancel(self, task_id: str) -> bool:
-        """Cancel a task. Return False if the user has none with this id."""
+        """Cancel a task. Return False if the user has no task with this id."""
         ...
 
     async def tasks(self) -> Sequence[ScheduledTask]:

@@ -82,5 +82,5 @@ def _name(part: str) -> str:
     if part in {"{", "}"}:
         raise TemplateError(f"the template has an unmatched {part}; to get the character itself, write {part}{part}")
     if not _NAME.fullmatch(part[1:-1]):
-        raise TemplateError(f"{part[:80]} is not the name of a variable; a template can only contain variables")
+        raise TemplateError(f"{part[:80]} is not the name of a variable; only variables may be in braces")
     return part[1:-1]

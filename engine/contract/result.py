@@ -14,7 +14,7 @@ class ToolContext:
     Attributes:
         raw_arg: The text after the prefix of a tag.
         user_message: The message that the model is answering.
-        user: Its author. The call is made for this user and counts against this user's limits.
+        user: The author of the message. The call is made for this user and counts against this user's limits.
         kb_context: Knowledge retrieved for the message.
         confidence: The confidence in the answer, 0 to 1. 0 if the host gives none, so that a missing value never counts
             as confidence.

@@ -30,7 +30,7 @@ class Tool(Protocol):
 
 @runtime_checkable
 class RedirectingTool(Tool, Protocol):
-    """A static tool whose calls are redirected to another tool. Deadline, policy and audit are those of the target."""
+    """A static tool whose calls are redirected to another tool. The deadline, policy and audit of the target apply."""
 
     def redirect(self, call: ToolCall) -> ToolCall | None:
         """Return the target call, or None to run this tool itself."""

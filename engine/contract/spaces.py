@@ -8,7 +8,7 @@ DEFAULT_SPACE = "default"
 
 
 def sees(globs: Globs | None, space: str) -> bool:
-    """Whether any glob matches the space. None matches every space, an empty tuple none."""
+    """Return whether any glob matches the space. None matches every space, an empty tuple matches none."""
     return globs is None or any(fnmatchcase(space, glob) for glob in globs)
 
 

@@ -66,7 +66,7 @@ def write_json(value: Any) -> str:
 
 
 def too_deep(value: Any, levels: int = DEEPEST) -> bool:
-    """Whether lists and objects are nested deeper than `levels`. Not recursive, so it is safe for any depth."""
+    """Return whether lists and objects are nested deeper than `levels`. It is not recursive, so any depth is safe."""
     level = [value]
     for _ in range(levels):
         level = [

@@ -48,7 +48,7 @@ class AuditTrail(Guard):
         self._thread: threading.Thread | None = None
 
     def concerns(self, spec: ToolSpec) -> bool:
-        """Whether calls of the tool are recorded before they run."""
+        """Return whether calls of the tool are recorded before they run."""
         return spec.annotations.destructive or bool(spec.idempotency_key_fields)
 
     def admit(self, request: GuardRequest) -> Awaitable[None]:

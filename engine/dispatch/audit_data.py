@@ -61,7 +61,7 @@ class _Copier:
 
 
 def _plain_number(value: Any) -> bool:
-    """Whether every JSON reader accepts the number: finite, and at most 64 bits."""
+    """Return whether the number is finite and fits in 64 bits, so that every JSON reader accepts it."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and value.bit_length() <= 64  # noqa: PLR2004 - see above

@@ -33,7 +33,7 @@ class CallEnd:
 
 
 def substituted(name: str, cause: Failure, alternative: Alternative, instead: ToolResult) -> CallEnd:
-    """Return the end of a call whose result comes from an automatic alternative. The message names the alternative."""
+    """Return the end of a call whose result comes from an alternative tool. The message names that tool."""
     said = f"{name} failed ({cause.reason}); {alternative.tool} was used instead."
     message = f"{said}\n{instead.message}" if instead.message else said
     return CallEnd(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
@@ -55,7 +55,7 @@ def killed(inflight: InFlightCall) -> CallEnd:
         may_have_started=inflight.started,
         replay_safe=replay_safe or not inflight.started,
     )
-    error = f"{text} It may have happened in part; check before you repeat it." if unsure else text
+    error = f"{text} The call may have had some effect; check before you repeat it." if unsure else text
     return CallEnd(KILLED, error=error, failure=failure, cause=failure)
 
 

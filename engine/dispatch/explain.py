@@ -109,7 +109,7 @@ def _choice(inner: ValidationError, outer: ValidationError) -> str:
 
 
 def _wanted(field: Mapping[str, Any]) -> str:
-    """Describe a missing field with the help of its schema."""
+    """Describe a missing field by its schema."""
     if "enum" in field:
         text = f"one of {_options(field['enum'])}"
     elif "const" in field:

@@ -14,8 +14,8 @@ from engine.contract.events import StreamName
 # dropped, so that they cannot exhaust memory.
 MOST_WAITING = 1024
 
-_LONGEST = 1000  # characters of one piece, for listeners that accept only progress
-_MOST = 500  # pieces of one call that these listeners receive
+_LONGEST = 1000  # the longest piece, in characters, for listeners that accept only progress
+_MOST = 500  # the maximum number of pieces of one call for such listeners
 # Escape sequences and control characters, which a terminal that shows the text would interpret.
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
@@ -66,7 +66,7 @@ class Pieces:
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
 
     def __call__(self, stream: str, piece: str | bytes) -> None:
-        name: StreamName = "stderr" if stream == "stderr" else "stdout"  # a kernel may send any name
+        name: StreamName = "stderr" if stream == "stderr" else "stdout"  # a kernel may send any stream name
         text = _CONTROLS.sub("", self._decoders[name].decode(piece) if isinstance(piece, bytes) else piece)
         if self._output is not None:
             if text:

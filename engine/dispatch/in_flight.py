@@ -154,7 +154,7 @@ class InFlightCalls:
             self._set_timer(loop, inflight.deadline)
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel one call. Its caller receives a result with the end ``killed``.
+        """Cancel one call. Its caller receives a result whose audit has the end ``killed``.
 
         Returns:
             False if there is nothing to cancel: the id is unknown, the tool is done, the call is already being

@@ -19,7 +19,7 @@ DEEPEST = 8  # the maximum nesting of inner calls
 
 
 class InnerCalls:
-    """Runs inner calls. An engine has one object, which tools get with `ctx.need(InnerCalls)`."""
+    """Runs inner calls. An engine has one instance, which tools get with `ctx.need(InnerCalls)`."""
 
     def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: CallRunner) -> None:
         self._find = find
@@ -27,7 +27,7 @@ class InnerCalls:
         self._depths: dict[str, int] = {}  # nesting depth of each inner call in flight, by id
 
     async def find(self, name: str, turn: Turn) -> Tool | None:
-        """Return the tool with exactly this name or alias. Modules that the turn may not use are not asked."""
+        """Return the tool with exactly this name or alias. Modules that the turn may not use are not searched."""
         return None if no_module(name, turn) else await self._find(name)
 
     async def call(self, ctx: CallContext, call: ToolCall) -> ToolResult:

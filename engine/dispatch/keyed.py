@@ -138,8 +138,9 @@ def _value(name: str, arguments: Mapping[str, Any]) -> Any:
 
 def _unsure(request: GuardRequest, what: str) -> ToolFailure:
     return ToolFailure(
-        f"{request.spec.name} was called with the same key before, and that call {what}. It may have happened, so "
-        "it was not repeated. Check whether it did. To call the tool anyway, change an argument that the key includes.",
+        f"{request.spec.name} was called with the same key before, and that call {what}. It may have had an "
+        "effect, so it was not repeated. Check whether it had. To call the tool anyway, change an argument that the "
+        "key includes.",
         failure_class=FailureClass.DIAGNOSTIC,
         reason="may_have_happened",
         may_have_started=True,

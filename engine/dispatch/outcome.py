@@ -15,7 +15,7 @@ _WHY = {
     End.OUTPUT: "printed more than allowed and was killed; print less, or write to a file",
     End.DISK: "filled the disk space of its box; write less",
     End.PROCESSES: "started more processes or threads than allowed; start fewer",
-    End.FILES: "opened more files than allowed; close them",
+    End.FILES: "opened more files than allowed; close files after use",
     End.FILE_SIZE: "wrote a file larger than allowed; write smaller files",
     End.KILLED: "was killed from outside before it finished",
     End.POLICY: "tried an operation that the box forbids and was killed",

@@ -40,9 +40,9 @@ _ENGINE_THREADS = 4
 class Pipeline:
     """Runs tool calls. An engine has one pipeline, which must be used in one event loop.
 
-    There are two kinds of cancellation. `cancel(call_id)` ends one call, and its caller receives a result with the end
-    ``killed``. If the awaiting task itself is cancelled, the tool is cancelled (boxes are killed), only the observers
-    receive the result, and CancelledError propagates, as asyncio requires.
+    There are two kinds of cancellation. `cancel(call_id)` stops one call, and its caller receives a result whose audit
+    has the end ``killed``. If the awaiting task itself is cancelled, the tool is cancelled (boxes are killed), only
+    the observers receive the result, and CancelledError propagates, as asyncio requires.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -227,7 +227,7 @@ class Pipeline:
         )
 
     async def _recover(self, inflight: InFlightCall, call: ToolCall, turn: Turn, error: BaseException) -> CallEnd:
-        """Classify an exception, and return the failure with advice. An alternative may be suggested, or called."""
+        """Classify an exception, and return the failure with advice. An alternative tool may be suggested or called."""
         found = classify(error, self._facts(inflight))
         failure = without_unsafe_retry(found)
         name = inflight.spec.name if inflight.spec is not None else inflight.name

@@ -12,7 +12,7 @@ from engine.contract.context import Produced, Workspace
 
 _log = logging.getLogger("knackbox.dispatch")
 
-# Bytes of UTF-8 of one result that the model sees; about 4,000 tokens.
+# The maximum size of a result for the model, in UTF-8 bytes; about 4,000 tokens.
 DEFAULT_CAP = 16 << 10
 FOLDER = PurePosixPath(".knackbox/outputs")
 
@@ -35,8 +35,8 @@ TOO_LARGE = (
 def render(returned: Any) -> tuple[Any, str | None, tuple[str, ...]]:
     """Return the output (plain JSON values), the message (or None) and the side effects of a tool's return value.
 
-    This never raises: the tool has run, and its return value must not turn that into a failure. The message of a string
-    is the string itself; that of any other value is the value as JSON. Dataclasses, pydantic models, dates, paths, sets
+    This never raises: the tool has run, and its return value must not turn that into a failure. A string is its own
+    message; for any other value, the message is the value as JSON. Dataclasses, pydantic models, dates, paths, sets
     and enums become plain values, bytes become base64, and a value without a JSON form becomes its ``repr``.
     """
     if isinstance(returned, Produced):
@@ -82,7 +82,7 @@ def _sound(text: str) -> str:
 
 
 def is_large(value: Any, nodes: int = LARGE_NODES, characters: int = LARGE_CHARACTERS) -> bool:
-    """Whether plain data has more than `nodes` values, or more than `characters` characters of text.
+    """Return whether plain data has more than `nodes` values, or more than `characters` characters of text.
 
     Data above the default limits may take more than a few milliseconds to convert; this check takes less, because it
     stops counting at the limit. An object that is neither a container nor text counts as one value.
@@ -119,7 +119,7 @@ class OutputCap:
         self._cap = cap
 
     def fits(self, *texts: str | None) -> bool:
-        """Whether each of the texts is short enough to be passed to the model unchanged."""
+        """Return whether each of the texts is short enough to be passed to the model unchanged."""
         for text in texts:
             if text and len(text) * 4 > self._cap and len(text.encode("utf-8", "replace")) > self._cap:
                 return False
@@ -140,8 +140,8 @@ class OutputCap:
         try:
             where = f"the full text ({len(data)} bytes) is in {self._spill(data, call_id, workspace)}"
         except (OSError, ValueError) as error:
-            _log.warning("The output of call %s could not be kept: %s", call_id, error)
-            where = f"the full text ({len(data)} bytes) could not be kept: {str(error)[:150]}"
+            _log.warning("The output of call %s could not be saved: %s", call_id, error)
+            where = f"the full text ({len(data)} bytes) could not be saved: {str(error)[:150]}"
         return f"{head}\n[… {dropped} bytes dropped; {where} …]\n{tail}"
 
     def _spill(self, data: bytes, call_id: str, workspace: Workspace) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from engine.contract.events import Awaiting, CallEvent, Missed, OutputPiece, Progress, StreamEvent, StreamName
 from engine.contract.result import ToolResult
 
-# The most events, and characters of their texts, that are buffered for a reader slower than the tool.
+# Limits of the buffer: the events that wait for a slow reader, and the characters of their texts.
 MOST_EVENTS = 256
 MOST_CHARACTERS = 1 << 20
 

@@ -97,7 +97,7 @@ class StallWatchdog:
         frame = _frame_of(self._loop_thread)
         used = self._cpu_s() - cpu_s
         computing = used >= self._stall_s * _BUSY_SHARE
-        # A tool that sleeps keeps sleeping. A process that was stopped or got no CPU time continues at once.
+        # A tool that sleeps still blocks after a short wait; a process that was stopped or got no CPU time continues.
         if _in_a_callback(frame) and (computing or not beat.wait(self._stall_s / _TICKS)):
             self._report(frame)
             return
@@ -132,7 +132,7 @@ def _frame_of(thread: int) -> FrameType | None:
 
 
 def _in_a_callback(frame: FrameType | None) -> bool:
-    """Whether the loop's thread runs a callback rather than waiting for events."""
+    """Return whether the loop's thread runs a callback rather than waiting for events."""
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module == "asyncio.events" and frame.f_code.co_name == "_run":

@@ -34,7 +34,7 @@ class _Unusable(Exception):
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
-    """Return why the schema must not be used, in the form of "it is not JSON"; "" if there is no problem.
+    """Return why the schema must not be used, such as "it is not JSON"; "" if there is no problem.
 
     References must be JSON pointers within the schema. Whether the schema compiles is not checked.
     """

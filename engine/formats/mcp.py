@@ -75,7 +75,7 @@ def _output_schema(returns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describes_objects(schema: Any, whole: Mapping[str, Any], levels: int = 20) -> bool:
-    """Whether the schema can only match objects, judging by its type, references and unions."""
+    """Return whether the schema can only match objects, judging by its type, references and unions."""
     if not isinstance(schema, Mapping) or levels == 0:
         return False
     if "type" in schema:

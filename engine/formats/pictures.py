@@ -16,7 +16,7 @@ _START_OF_SCAN = 0xDA
 
 
 def is_really(data: bytes, media_type: str) -> bool:
-    """Whether the bytes start with the signature of `media_type`, which must be in `BINARY`."""
+    """Return whether the bytes start with the signature of `media_type`, which must be in `BINARY`."""
     return data.startswith(_SIGNATURES[media_type])
 
 

@@ -140,7 +140,7 @@ def parse_response(text: str, registry: TagRegistry) -> ParsedResponse:
 
 def _compiled(tool: str, pattern: str) -> Any:
     options = re2.Options()
-    options.log_errors = False  # they are raised as exceptions instead
+    options.log_errors = False  # errors are raised as exceptions instead
     options.max_mem = _MEMORY
     try:
         return re2.compile(pattern, options)

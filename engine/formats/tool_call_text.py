@@ -57,7 +57,7 @@ def parse_tool_calls(text: str) -> ParsedText:
 
 
 def answer_to(call: TextCall) -> str:
-    """Return the error message with which the model is answered after an invalid call."""
+    """Return the error message to send to the model for an invalid call."""
     given = call.text if len(call.text) <= _SHOWN else f"{call.text[:_SHOWN]}…"
     return f"This tool call is invalid, and nothing was run: {call.problem}. Given: {given}\nWrite it as: {RIGHT_FORM}"
 

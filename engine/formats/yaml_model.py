@@ -1,4 +1,4 @@
-"""Reads YAML into pydantic models. Every error message says at which file, line and column the problem is."""
+"""Reads YAML into pydantic models. Every error message gives the file, line and column of the problem."""
 
 import difflib
 from collections.abc import Iterable
@@ -121,7 +121,7 @@ def read_yaml(path: Path, model: type[Content]) -> YamlDocument[Content]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
     if len(data) > _MOST_BYTES:
-        raise ConfigError(f"{path}:1:1: {len(data)} bytes is too large for a file like this (at most {_MOST_BYTES}).")
+        raise ConfigError(f"{path}:1:1: the file has {len(data)} bytes, more than the {_MOST_BYTES} that are allowed.")
     try:
         return parse_yaml(data.decode("utf-8"), model, str(path))
     except UnicodeDecodeError as error:

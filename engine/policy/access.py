@@ -7,7 +7,7 @@ from engine.contract.guard import Guard, GuardRequest
 from engine.contract.spec import Band, ToolSpec
 from engine.contract.turn import Turn
 
-DENIED = "denied"  # the failure's `reason`
+DENIED = "denied"  # `Failure.reason` of a denial
 
 _LEVELS: Mapping[str, int] = {"guest": 0, "user": 1, "admin": 2, "owner": 3}
 _LOWEST = _LEVELS["guest"]  # the rank of a user whose level is unknown
@@ -30,11 +30,11 @@ def tighter(one: Band, other: Band) -> Band:
 
 
 def no_module(name: str, turn: Turn) -> str:
-    """Return why the tool's module is not available to the persona (ACCESS-2); "" if the module is available."""
+    """Return why the tool's module is not available to the persona, or "" if it is available (ACCESS-2)."""
     if turn.modules is None:
         return ""
     module, dot, _ = name.partition(".")
-    return f"the module {module} is not one of this persona's" if dot and module not in turn.modules else ""
+    return f"the module {module} is not available to this persona" if dot and module not in turn.modules else ""
 
 
 def denial(name: str, reason: str) -> str:
@@ -43,7 +43,7 @@ def denial(name: str, reason: str) -> str:
 
 
 def why_not(spec: ToolSpec, turn: Turn) -> str:
-    """Return why the tool may not be called in this turn; "" if it may. Modules are checked first (ACCESS-2)."""
+    """Return why the tool may not be called in this turn, or "" if it may. Modules are checked first (ACCESS-2)."""
     if turn.modules is not None and (missing := no_module(spec.name, turn)):
         return missing
     if turn.allowed is not None and not turn.allowed.permits(spec) and not _finds_others(spec, turn):
@@ -54,14 +54,14 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
     if spec.caps_required:
         lacking = [cap for cap in spec.caps_required if cap not in turn.caps]
         if lacking:
-            return f"the agent does not hold {', '.join(lacking)}"
+            return f"the agent does not hold the required caps: {', '.join(lacking)}"
     if turn.band != "GREEN" and _SAFETY.get(spec.safety_class, _SAFETY["HIGH"]) > _BANDS.get(turn.band, 0):
         return f"its safety class is {spec.safety_class}, and the band is {turn.band}"
     return ""
 
 
 def _finds_others(spec: ToolSpec, turn: Turn) -> bool:
-    """Whether this tool is part of the turn's tool search flow. It needs no check, since it only runs allowed tools."""
+    """Return whether this is a discovery tool in use. It needs no check, because it runs only allowed tools."""
     return turn.use_tool_search_flow and spec.name in DISCOVERY_TOOLS
 
 

@@ -28,8 +28,9 @@ class AllowLists:
         """Read the lists.
 
         Args:
-            own: The operator's file. Adds to the shipped lists, and replaces those of the same name. May be missing.
-            specs: Returns the static tools by primary name; called each time the file is read.
+            own: The operator's file, which may be missing. Its lists are added to the shipped ones, and replace those
+                with the same name.
+            specs: Function that returns the static tools by primary name. It is called each time the file is read.
             strict: Whether an unknown tool in the operator's file is an error. Otherwise, and in shipped lists, it is
                 only logged, since not every pack may be installed.
             required: The name of a list that must always exist.
@@ -65,7 +66,7 @@ class AllowLists:
         """Return what a list permits, for `Turn.allowed`. The same object is returned until a list changes.
 
         Args:
-            name: The list.
+            name: The name of the list.
             local_mode: Whether tools that send data to external services are excluded.
             embedding_ok: Whether embeddings may be used.
 

@@ -22,7 +22,7 @@ class AllowList:
     """An allow-list as it is written in a file.
 
     Attributes:
-        include: Names of the lists that it includes, each with its position in the file, for error messages.
+        include: Names of the included lists, each with its position in the file (for error messages).
     """
 
     name: str
@@ -77,8 +77,8 @@ def read_allow_lists(path: Path, specs: Specs, *, unknown: Unknown | None = None
     Args:
         path: The file.
         specs: The static tools, by primary name.
-        unknown: Called for each unknown tool, category or effect that the file does not declare optional. The name then
-            stays in the list. Without this function, such a name is an error.
+        unknown: Function to call for each unknown tool, category or effect that the file does not declare optional. The
+            name then stays in the list. Without this function, such a name is an error.
 
     Raises:
         ConfigError: The file is unreadable or not YAML, a field is wrong or duplicate, or a name is unknown.
@@ -88,7 +88,7 @@ def read_allow_lists(path: Path, specs: Specs, *, unknown: Unknown | None = None
 
 
 class _AllowListReader:
-    """Checks the names of a file against those that exist."""
+    """Converts the lists of a file, and checks that the names in them exist."""
 
     def __init__(self, file: YamlDocument[_AllowListsFile], specs: Specs, unknown: Unknown | None) -> None:
         self._file = file
@@ -131,7 +131,7 @@ class _AllowListReader:
         )
 
     def _of_known(self, kind: str, names: tuple[str, ...], *at: str) -> frozenset[str]:
-        """Return the names in a field. They must be known: a misspelled name might fail to forbid a tool."""
+        """Return the names in a field. Report unknown names, because a misspelled name might fail to forbid a tool."""
         known = self._known[kind]
         for index, name in enumerate(names):
             if name not in known:

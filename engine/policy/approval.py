@@ -27,7 +27,7 @@ class ApprovalRequest:
 
     Attributes:
         digest: A digest of the tool, its version and the arguments. The answer must repeat it.
-        expires_s: Seconds for which an answer is valid.
+        expires_s: Seconds for which the request can be answered.
     """
 
     call_id: str
@@ -52,7 +52,7 @@ class ApprovalAnswer:
 
     Attributes:
         digest: The digest of the answered request.
-        by: Who answered, if known.
+        by: The name of the person who answered, if known.
     """
 
     approved: bool
@@ -74,7 +74,7 @@ class ApprovalGuard(Guard):
         """Create the guard.
 
         Args:
-            approver: Asks the person. None if nobody can be asked; then calls that need approval are refused.
+            approver: Asks the person. If it is None, nobody can be asked, and calls that need approval are refused.
             mode: Which calls need approval.
             expires_s: Seconds for which a request can be answered.
         """
@@ -88,7 +88,7 @@ class ApprovalGuard(Guard):
         return self._approver is not None
 
     def concerns(self, spec: ToolSpec) -> bool:
-        """Whether calls of the tool need approval."""
+        """Return whether calls of the tool need approval."""
         if self._mode == "off":
             return False
         asked = spec.annotations.requires_confirmation
@@ -103,9 +103,9 @@ class ApprovalGuard(Guard):
         await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
 
     async def confirm(self, spec: ToolSpec, arguments: Mapping[str, Any], *, call_id: str, user: str) -> str:
-        """Ask for approval of these arguments, in every mode, and return the name of the approver.
+        """Ask for approval of these arguments, whatever the mode is, and return the name of the approver.
 
-        This is for tools that only know exactly what they are about to do when they are already running.
+        This is for tools that find out only while they run what exactly needs approval.
 
         Raises:
             ToolFailure: These exact arguments were not approved (FATAL).
@@ -128,12 +128,12 @@ class ApprovalGuard(Guard):
             because = f": {answer.reason}" if answer.reason else "."
             raise _refused(f"{name} was not run: the user said no{because}")
         if answer.digest != expected or digest_of(spec, arguments) != expected:
-            raise _refused(f"{name} was not run: what was approved is not what would run.")
+            raise _refused(f"{name} was not run: the approval is for other arguments or another version of the tool.")
         return answer.by or user
 
 
 def digest_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> str:
-    """Return the digest of tool, version and arguments."""
+    """Return the digest of the tool, its version and the arguments."""
     return digest([spec.name, spec.version, arguments])
 
 

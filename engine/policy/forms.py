@@ -14,7 +14,7 @@ class FormField:
     """One line of text to fill in. Every field may be left empty.
 
     Attributes:
-        name: The key of its answer.
+        name: The key of the answer.
         title: The question.
         hint: How to write the answer.
     """
@@ -40,7 +40,7 @@ class FormFiller(Protocol):
     """Shows forms to a person."""
 
     async def fill(self, form: Form) -> Mapping[str, str] | None:
-        """Return the answers by the names of the fields, or None if the person declines or cannot be asked."""
+        """Return the answers by field name, or None if the person declines or cannot be asked."""
         ...
 
 
@@ -51,15 +51,15 @@ class PersonForms:
         """Create the object.
 
         Args:
-            filler: Shows a form to a person. None if nobody can be asked; then no form is answered.
+            filler: Shows a form to a person. If it is None, nobody can be asked, and no form is answered.
         """
         self._filler = filler
 
     async def fill(self, form: Form, within_s: float) -> dict[str, str]:
-        """Return the answers that are not empty, by the names of the fields.
+        """Return the answers that are not empty, by field name.
 
-        There are none if the person declined, did not answer in time or cannot be asked. That is not a failure, because
-        answering a form is always optional.
+        The result is empty if the person declined, did not answer in time or cannot be asked. This is not a failure,
+        because answering a form is always optional.
         """
         if self._filler is None:
             return {}

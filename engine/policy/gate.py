@@ -20,7 +20,7 @@ _log = logging.getLogger("knackbox.policy")
 
 WAIT_S = 2.0
 OnGateFailure = Literal["allow", "deny"]
-ToolDef = ToolSpec  # gates that were written for other hosts use this name
+ToolDef = ToolSpec  # gates that were written for other frameworks use this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class GateDecision:
 class GateContext(ToolContext):
     """The context of a call as the gate receives it: the fields of a `ToolContext`, all filled in, and the arguments.
 
-    If the call was not made with a tag, `raw_arg` is its only argument, if that is a string, or else all arguments as
-    JSON.
+    If the call was not made with a response tag, `raw_arg` is its argument, if the only one is a string; otherwise, it
+    contains all arguments as JSON.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class EvalGate(Protocol):
 
 
 class GateRefused(ToolFailure):
-    """The gate refused the call, or failed while `deny` is set. The result's message is the same text."""
+    """The gate refused the call, or failed while `deny` is set. The text becomes the message of the call's result."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, reason="gate_refused", may_have_started=False, end=REFUSED)
@@ -102,7 +102,7 @@ class Gate(Guard):
         """Ask the gate whether the call may run.
 
         Raises:
-            ToolFailure: The gate refused (DIAGNOSTIC, with the gate's reason).
+            ToolFailure: The gate refused the call (DIAGNOSTIC, with the gate's reason).
         """
         name = request.spec.name
         try:

@@ -30,7 +30,7 @@ _USES = Table(
 )
 
 
-RATE_LIMITED = "rate_limited"  # the failure's `reason`
+RATE_LIMITED = "rate_limited"  # `Failure.reason` if a limit refuses a call
 
 
 class ToolRateLimited(ToolFailure):
@@ -63,7 +63,7 @@ class RateLimits(Guard):
         return bool(spec.cooldown_seconds or spec.daily_limit)
 
     def admit(self, request: GuardRequest) -> Awaitable[None]:
-        """Count the call when the returned awaitable is awaited.
+        """Return an awaitable that counts the call.
 
         Raises:
             ToolRateLimited: A limit refuses the call. Awaiting the result raises it.
@@ -97,7 +97,7 @@ class RateLimits(Guard):
 
 
 def refused_by_limits(result: ToolResult) -> ToolRateLimited | None:
-    """Return the error with which the limits refused the call; None if they did not refuse it."""
+    """Return the error if a rate limit refused the call, otherwise None."""
     failure = result.failure
     if failure is None or failure.reason != RATE_LIMITED or result.audit.end != REFUSED:
         return None

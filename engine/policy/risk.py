@@ -30,7 +30,7 @@ _EFFECTS: Mapping[str, Risk] = {
 
 
 def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
-    """Return the highest risk that the tool's safety class, annotations and side effects, or the arguments, indicate."""
+    """Return the highest risk indicated by the tool (safety class, annotations, side effects) and the arguments."""
     hints = spec.annotations
     found = [spec.safety_class if spec.safety_class in _ORDER else "HIGH"]
     if hints.requires_confirmation:

@@ -6,7 +6,7 @@ _BRIEF = 300
 REPLAN = "replan"
 ABORT = "abort_attempt"
 _NO_REPEAT = "Do not repeat this call"
-_CHECK_FIRST = "It may have happened; check first, then decide whether to repeat it."
+_CHECK_FIRST = "The call may have taken effect. Check first, then decide whether to repeat it."
 
 
 def advise(
@@ -44,7 +44,7 @@ def advise(
 
 
 def without_fatal_advice(text: str) -> str:
-    """Remove the advice for FATAL failures from a text, for callers that give it once for several calls."""
+    """Remove the advice for FATAL failures from a text, for callers that show the advice once for several calls."""
     return "\n".join(line for line in text.split("\n") if not line.startswith(_NO_REPEAT))
 
 
@@ -87,7 +87,7 @@ def _tried(tool: str, what: str, attempts: int) -> str:
 def _later(failure: Failure) -> str:
     if failure.retry_after is not None and failure.retry_after >= 1:
         return f"Wait {failure.retry_after:.0f} s before the next attempt; use another way until then."
-    return "It was not retried further; repeat it later with less work, or use another way."
+    return "No further retry was made. Repeat the call later with a smaller task, or use another way."
 
 
 def _brief(text: str) -> str:

@@ -6,8 +6,8 @@ from engine.contract.failure import Failure
 from engine.contract.guard import Guard, GuardRequest
 
 # The values of the AWS SDKs' standard retry mode: 500 tokens, 5 per retry, 10 per retry after a timeout, 1 back for
-# each success ("Retry behavior", AWS SDKs and Tools Reference Guide). A hundred consecutive retries, then one for
-# every five successes.
+# each success ("Retry behavior", AWS SDKs and Tools Reference Guide). This allows a hundred consecutive retries, then
+# one for every five successes.
 CAPACITY = 500
 COST = 5
 TIMEOUT_COST = 10

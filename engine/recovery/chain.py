@@ -28,7 +28,7 @@ class Alternative:
     Attributes:
         arguments: For each argument of the tool, an `ArgumentReference` to an argument of the failed call, or a literal
             JSON value.
-        note: A sentence that tells the model how to use it.
+        note: A sentence that tells the model how to use the tool.
         mode: ``suggest`` suggests the tool to the model, ``auto`` calls it.
     """
 
@@ -52,9 +52,10 @@ Chains = Mapping[str, tuple[Alternative, ...]]
 
 
 def may_fall_back(failure: Failure) -> bool:
-    """Whether it makes sense to use another tool after this failure.
+    """Return whether it makes sense to use another tool after this failure.
 
-    It does not for a denial, which must not be worked around, and for a failure that the model must correct or check.
+    It makes no sense after a denial, which must not be worked around, or a failure that the model must correct or
+    check.
     """
     if failure.failure_class is FailureClass.FATAL:
         return failure.reason in _NO_DENIAL

@@ -44,8 +44,9 @@ def read_chains(path: Path, specs: Specs, *, skipped: Skipped | None = None) -> 
     Args:
         path: The file.
         specs: The tools that may be named, by primary name.
-        skipped: Called for each entry or alternative that names an unknown tool, which is then skipped. Without this
-            function, it is an error. The chains that ship with Knackbox name tools of packs that may not be installed.
+        skipped: Function to call for each entry or alternative that is skipped because it names an unknown tool.
+            Without this function, an unknown tool is an error. The chains that ship with Knackbox name tools of packs
+            that may not be installed.
 
     Raises:
         ConfigError: The file is unreadable or not YAML, a field is wrong or duplicate, a tool or argument is unknown,
@@ -55,7 +56,7 @@ def read_chains(path: Path, specs: Specs, *, skipped: Skipped | None = None) -> 
 
 
 class _ChainReader:
-    """Checks the tools and arguments that a file names against those that exist."""
+    """Converts the chains of a file, and checks that the tools and arguments in them exist."""
 
     def __init__(self, file: YamlDocument[_ChainsFile], specs: Specs, skipped: Skipped | None) -> None:
         self._file = file

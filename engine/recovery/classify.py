@@ -1,8 +1,8 @@
 """`classify`: classifies errors with one ordered table. The first matching rule decides.
 
 Errors of libraries that are slow to import are matched by name, so that the table does not import these libraries. Such
-a name consists of the top-level package and the class: ``"httpx.TimeoutException"``. `ToolFailure` comes first, because
-a tool knows best.
+a name consists of the top-level package and the class: ``"httpx.TimeoutException"``. The rule for `ToolFailure` comes
+first, because a tool can classify its own failures best.
 """
 
 import errno
@@ -31,7 +31,7 @@ class FailureFacts:
 
     Attributes:
         replay_safe: Whether the spec allows repeating a call even if its effect may already have happened.
-        started: Whether the tool's own code was entered.
+        started: Whether the tool's own code started to run.
         out_of_time: Whether the call's deadline has passed.
         now: The wall-clock time, for a ``Retry-After`` that is given as a date.
     """
@@ -51,7 +51,7 @@ class Rule:
 
     Attributes:
         kinds: Exception classes, or their names.
-        decide: Returns the failure, or None to leave the decision to later rules.
+        decide: Function that returns the failure, or None to leave the decision to later rules.
     """
 
     kinds: tuple[type[BaseException] | str, ...]
@@ -66,7 +66,7 @@ def classify(error: BaseException, facts: FailureFacts) -> Failure:
 
     An error that no rule matches is classified by its explicit cause (``raise … from …``), or else as UNKNOWN.
 
-    `may_have_started` is False only if nothing can have happened: the tool was not entered, or the error says so
+    `may_have_started` is False only if nothing can have happened: the tool's code did not start, or the error says so
     (`ToolFailure`, `SandboxError`). A refused connection is no such proof, because the tool may have done something
     before.
     """
@@ -120,7 +120,7 @@ def _busy(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _unresolved(error: BaseException, _facts: FailureFacts) -> Failure | None:
-    """Classify an error in a list of requirements, which its author can correct. The message is the resolver's."""
+    """Classify an error in a requirements list, which the author can correct. The message comes from the resolver."""
     if not isinstance(error, UnresolvedRequirements):
         return None
     return Failure(DIAGNOSTIC, "unresolved_requirements", None, error.may_have_started)
@@ -191,7 +191,7 @@ def _os_error(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _group(error: BaseException, facts: FailureFacts) -> Failure | None:
-    """Classify an exception group: as RETRYABLE if all its errors are, otherwise like the first that is not."""
+    """Classify an exception group like its first error that is not RETRYABLE, or as RETRYABLE if there is none."""
     failures = [classify(each, facts) for each in _leaves(error)]
     worse = [each for each in failures if each.failure_class is not RETRYABLE]
     if worse:

@@ -25,11 +25,11 @@ def shipped_chains() -> Path:
 
 
 class FallbackChains:
-    """The fallback chains of a file, or those of a default file as long as that file is missing.
+    """The fallback chains of the operator's file or, while that file is missing, of a default file.
 
     The file is checked for changes (one `stat`) whenever a call fails, so edits apply from the next failure on. If an
     edit is invalid, the previous chains stay in use, `problem` says why, and a warning is logged once.
-    Chains may name only static tools: skills come and go, and a file must not become invalid when they do.
+    Chains may name only static tools, because a file must not become invalid when a skill is added or removed.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class FallbackChains:
 
         Args:
             path: The operator's file.
-            specs: Returns the static tools by primary name; called each time the file is read.
+            specs: Function that returns the static tools by primary name. It is called each time the file is read.
             otherwise: The file to read as long as `path` does not exist. Unknown tools in it are skipped, since the
                 packs that provide them may not be installed.
 
@@ -80,12 +80,12 @@ class FallbackChains:
         return self.chains().get(tool, ())
 
     def suggestion(self, tool: str, arguments: Mapping[str, Any], offered: Container[str] | None = None) -> str:
-        """Return the alternatives to a failed call as text for the model; "" without any.
+        """Return the alternatives to a failed call as text for the model, or "" if there are none.
 
         Args:
             tool: The failed tool.
             arguments: The arguments of the failed call.
-            offered: The tools that may be suggested; None for all.
+            offered: The tools that may be suggested. None allows all tools.
         """
         lines = [_line(each, arguments) for each in self.alternatives(tool) if offered is None or each.tool in offered]
         if self.problem:

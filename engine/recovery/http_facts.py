@@ -21,7 +21,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after_of(error: BaseException, now: datetime) -> float | None:
-    """Return the wait that the server requested in its headers, in seconds; None if it requested none."""
+    """Return the wait in seconds that the server requested in its headers, or None if it requested none."""
     for holder in (getattr(error, "response", None), error):
         headers = getattr(holder, "headers", None)
         if headers is not None and hasattr(headers, "get"):

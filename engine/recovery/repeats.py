@@ -33,17 +33,17 @@ class Repeats(Guard):
     """A guard that refuses calls that keep failing in the same way.
 
     Calls are the same if they have the same agent, tool and arguments, in any order. Transient failures (RETRYABLE),
-    errors of the engine and its machine, and cancelled calls do not count. The count is reset when the same call
-    succeeds, or any call by the agent that may have changed something.
+    errors of the engine and its machine, and cancelled calls do not count. A call's count is reset when the call
+    succeeds. All counts of an agent are reset when a call of a tool that is not read-only succeeds.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # By `Turn.agent_key`, how often each call has failed; entries expire after `FORGOTTEN_AFTER_S`.
+        # Maps each `Turn.agent_key` to the number of failures of each call. Entries expire after `FORGOTTEN_AFTER_S`.
         self._failed: LRUCache[str, TTLCache[str, int]] = LRUCache(_AGENTS)
 
     def admit(self, request: GuardRequest) -> None:
-        """Refuse the third identical call.
+        """Refuse a call that has already failed twice.
 
         Raises:
             ToolFailure: The call has failed too often (DIAGNOSTIC).

@@ -44,13 +44,15 @@ class Retrier:
     ) -> T:
         """Retry after the first attempt raised `first`, and return the value of a later attempt.
 
-        The error of the last attempt propagates; it is `first` if no retry was allowed.
+        If all attempts fail, the last error is raised. If no retry is allowed, that is `first`.
 
         Args:
             first: The error of the first attempt.
-            attempt: Makes another attempt.
-            failure_of: Classifies an error. It is retried only if it is both RETRYABLE and `replay_safe`.
-            remaining_s: Seconds left until the call's deadline. No wait is started that would exceed this.
+            attempt: Function that makes another attempt.
+            failure_of: Function that classifies an error. Only failures that are RETRYABLE and `replay_safe` are
+                retried.
+            remaining_s: Function that returns the seconds left until the call's deadline. If the next wait would be
+                longer, no retry is made.
         """
         # Importing tenacity takes 60 ms, because it imports tornado. That is too long for the event loop, so a thread
         # does it, and only when the first retry is due.
@@ -94,7 +96,7 @@ class Retrier:
         return await retrying(run)
 
     def _wait(self, attempts_made: int, asked_s: float | None) -> float:
-        """Return the seconds before the next attempt. If the failure requested a wait, jitter is added to it."""
+        """Return the seconds to wait before the next attempt. Jitter is added to a wait that the failure requested."""
         back_off: float = min(FIRST_WAIT_S * 2 ** (attempts_made - 1), LONGEST_WAIT_S)
         if asked_s is not None:
             return asked_s + back_off * self.rng.uniform(0.0, 0.5)

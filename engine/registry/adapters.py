@@ -70,7 +70,7 @@ class Adapters:
         self._tools: dict[int, tuple[ToolSpec, Tool]] = {}
 
     def known(self, spec: ToolSpec) -> Tool | None:
-        """Return the tool of this spec, if its adapter is already resolved."""
+        """Return the tool of this spec, or None if its adapter is not resolved yet."""
         found = self._tools.get(id(spec))
         return found[1] if found is not None else None
 
@@ -96,7 +96,7 @@ class Adapters:
             return tool
 
     def forget(self, specs: Iterable[ToolSpec]) -> None:
-        """Discard the resolved tools, except those of these specs."""
+        """Discard the resolved tools, except the tools of these specs."""
         kept = {id(spec) for spec in specs}
         for key in [key for key in list(self._tools) if key not in kept]:
             self._tools.pop(key, None)
@@ -105,7 +105,7 @@ class Adapters:
         """Check that the operator allowed the module.
 
         Raises:
-            AdapterError: The module is neither an allowed one nor inside one.
+            AdapterError: The module is neither an allowed module nor a submodule of one.
         """
         name = path.partition(":")[0]
         if not any(name == prefix or name.startswith(f"{prefix}.") for prefix in self._prefixes):
@@ -116,7 +116,7 @@ class Adapters:
             )
 
     def edited(self) -> bool:
-        """Whether any adapter's file has changed since the last attempt to load it. Takes microseconds per file."""
+        """Return whether any adapter's file has changed since the last attempt to load it. This is fast."""
         return any(each.file is not None and _stamp(each.file) != each.seen for each in list(self._modules.values()))
 
     async def reload_edited(self, *, again: bool = True) -> dict[str, str]:
@@ -129,7 +129,7 @@ class Adapters:
             again: Whether to retry files that failed and have not changed since.
 
         Returns:
-            For each edited module, by name, why it was not reloaded; "" if it was.
+            The names of the edited modules, each with the reason why it was not reloaded, or "" if it was reloaded.
         """
         outcome = {}
         for name, loaded in list(self._modules.items()):
@@ -238,7 +238,7 @@ def _guarded(name: str, work: Callable[[], Any]) -> Any:
         return work()
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())[:300]
-        raise AdapterError(f"{name} cannot be imported: {type(error).__name__}: {text}. Correct it.") from error
+        raise AdapterError(f"{name} cannot be imported: {type(error).__name__}: {text}. Correct the module.") from error
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:

@@ -103,8 +103,8 @@ def _agree(spec: ToolSpec, taken: set[str] | None, required: set[str]) -> None:
 
     Args:
         spec: The spec.
-        taken: The names of the parameters that the function accepts; None if it accepts every name.
-        required: The names of those that it requires.
+        taken: The names of the parameters that the function accepts, or None if it accepts every name.
+        required: The names of the parameters that the function requires.
     """
     offered = set(spec.parameters.get("properties", {}))
     unknown = sorted(offered - taken) if taken is not None else []
@@ -114,4 +114,6 @@ def _agree(spec: ToolSpec, taken: set[str] | None, required: set[str]) -> None:
         )
     lacking = sorted(required - set(spec.parameters.get("required", ())))
     if lacking:
-        raise RegistryError(f"{spec.name}: its function requires {', '.join(lacking)}, which its parameters do not.")
+        raise RegistryError(
+            f"{spec.name}: its function requires {', '.join(lacking)}, which its parameters do not list as required."
+        )

@@ -12,7 +12,7 @@ from typing import Any, NotRequired, Protocol, cast, get_args, get_origin, get_t
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic_core import to_jsonable_python
-from typing_extensions import TypedDict  # before Python 3.12, pydantic needs this one instead of `typing`'s
+from typing_extensions import TypedDict  # before Python 3.12, pydantic cannot use the one from `typing`
 
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure
@@ -128,8 +128,8 @@ def tool(
 
     The first parameter may be a `CallContext`; all others are arguments of the tool. By default the tool has the name
     of the function, and its description is the docstring. The JSON Schema is derived from annotations and defaults, the
-    output schema from the return annotation. With the annotation `Produced[T]`, it describes T. A sync function always
-    runs in a worker thread, so it may block. The arguments of `tool` are fields of `ToolSpec`.
+    output schema from the return annotation. For the annotation `Produced[T]`, the output schema describes T. A sync
+    function always runs in a worker thread, so it may block. The arguments of `tool` are fields of `ToolSpec`.
 
     Raises:
         TypeError: The function cannot be a tool: it has ``*args``, ``**kwargs`` or a parameter without a type, or it

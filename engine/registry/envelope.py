@@ -32,7 +32,7 @@ _Words = Annotated[tuple[Annotated[str, StringConstraints(min_length=1, max_leng
 
 
 class _Meta(BaseModel):
-    """The envelope's `meta`: those fields of a `ToolSpec` for which the envelope has no field of its own."""
+    """The envelope's `meta`: the fields of a `ToolSpec` for which the envelope has no field of its own."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 

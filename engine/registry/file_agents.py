@@ -21,7 +21,7 @@ _log = logging.getLogger("knackbox.registry")
 class FileAgents(Guard):
     """A guard that refuses calls by agents that are disabled or whose entries are unreadable. Use it in one event loop.
 
-    Changes made by this process apply at once, those made by other processes within
+    Changes made by this process apply at once. Changes made by other processes apply within
     `engine.registry.file_registry.LOOK_S` seconds.
 
     Attributes:
@@ -42,7 +42,7 @@ class FileAgents(Guard):
         self._take_over()
 
     def due(self) -> bool:
-        """Whether it is time to check the file for changes."""
+        """Return whether `refresh` must reload the file."""
         return self._registry.due(self._view)
 
     async def refresh(self) -> None:

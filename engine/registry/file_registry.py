@@ -2,8 +2,8 @@
 
 The file is the source of truth: ``{"items": {id: envelope}, "disabled": {id: when}}``. A writer holds a lock that all
 processes respect, replaces the file atomically, and publishes the changes before it releases the lock. Readers need no
-lock. A damaged file, which is not JSON of that form, is kept under a new name that contains the time. An invalid entry
-is skipped and stays in the file. It does not affect the others.
+lock. A damaged file (one that is not JSON of this form) is renamed to a name that contains the time. An invalid entry
+is skipped and stays in the file. It does not affect the other entries.
 """
 
 import logging
@@ -110,10 +110,10 @@ class FileRegistry(Generic[T]):
         Args:
             subject: The kind of the items.
             folder: The folder with the file.
-            read: Converts an envelope to an item. It raises RegistryError if the envelope is invalid.
+            read: Function that converts an envelope to an item. It raises RegistryError if the envelope is invalid.
             updates: Publishes the changes.
             clock: The source of time.
-            claims: Returns the names that an item claims, which no other item may have.
+            claims: Function that returns the names that an item claims, which no other item may have.
             lost_are_disabled: Whether the items that are lost when the file is damaged are disabled. This is meant for
                 items that contain restrictions, because the restrictions are lost with them.
         """
@@ -131,7 +131,7 @@ class FileRegistry(Generic[T]):
         self.current: View[T] | None = None
 
     def due(self, view: View[T] | None, *, at_once: bool = False) -> bool:
-        """Whether `view` is outdated. A check takes microseconds.
+        """Return whether `view` is outdated. A check takes microseconds.
 
         The file is checked if this process has changed it, or if the last check was at least `LOOK_S` seconds ago.
 
@@ -179,7 +179,7 @@ class FileRegistry(Generic[T]):
             try:
                 return _load(self.path)[0]
             except Corrupt as error:
-                raise RegistryError(f"{self.path}: {error}. `knackbox registry list` sets it aside.") from error
+                raise RegistryError(f"{self.path}: {error}. `knackbox registry list` moves this file aside.") from error
 
     def put(self, item_id: str, envelope: Mapping[str, Any]) -> T:
         """Register or replace an item.
@@ -262,7 +262,7 @@ class FileRegistry(Generic[T]):
 
     def _publish(self, document: RegistryDocument, always: Iterable[str]) -> None:
         def gone(state: str) -> Happening:
-            return "upsert" if state == _OFF else "delete"  # `_OFF`: a disabled tool of another source, now enabled
+            return "upsert" if state == _OFF else "delete"  # `_OFF` marks a disabled tool of another source
 
         off = document.disabled.keys()
         chosen = frozenset(always)
@@ -312,7 +312,7 @@ class FileRegistry(Generic[T]):
         if not isinstance(envelope, dict):
             raise RegistryError("it is not a JSON object")
         if envelope.get("spec_id") != item_id:
-            raise RegistryError(f"its spec_id is {str(envelope.get('spec_id'))[:80]!r}")
+            raise RegistryError(f"its spec_id {str(envelope.get('spec_id'))[:80]!r} is not its key in the file")
         return self._read_item(envelope)
 
 

@@ -30,7 +30,7 @@ class FileTools(Guard):
     """
 
     name = "registered tools"
-    undotted = True  # the pattern of their names allows no dots
+    undotted = True  # the pattern for tool names allows no dots
 
     def __init__(self, registry: FileRegistry[ToolSpec], adapters: Adapters, clock: Clock) -> None:
         self.registry = registry
@@ -45,7 +45,7 @@ class FileTools(Guard):
         self._named: Mapping[str, AdapterTool] = {}
 
     def names(self) -> frozenset[str]:
-        """Return the names and aliases that are taken, as known to this process."""
+        """Return the names and aliases of the registered tools, as known to this process."""
         return frozenset(self._named)
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- required by the protocol
@@ -72,7 +72,7 @@ class FileTools(Guard):
         """Reload edited adapters. Calls made in the meantime use the old ones.
 
         Args:
-            again: Whether to retry those that failed.
+            again: Whether to retry adapters that failed before and have not changed since.
         """
         self._reloading, self._edited = True, False
         try:
@@ -83,7 +83,7 @@ class FileTools(Guard):
             self._reloading = False
 
     def take_over(self, view: View[ToolSpec]) -> None:
-        """Offer the tools of a view of the file, and refuse those that it disables."""
+        """Offer the tools of a view of the file from now on, and refuse the tools that are disabled in it."""
         usable = []
         named: dict[str, AdapterTool] = {}
         for spec in view.items.values():
@@ -141,7 +141,7 @@ class FileTools(Guard):
         return deleted
 
     def _due(self, *, at_once: bool = False) -> bool:
-        """Whether the file or an adapter has changed.
+        """Return whether the file or an adapter has changed.
 
         Args:
             at_once: See `FileRegistry.due`.

@@ -10,7 +10,7 @@ _SHORT_LIST = 40
 
 
 def nearest(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
-    """Return the `limit` most similar names, best first; fewer only if there are fewer.
+    """Return the `limit` most similar names, or all names if there are fewer, best first.
 
     A first pass counts shared letter pairs (Dice), a second compares the best candidates with difflib's ratio. Ties are
     sorted by name.

@@ -18,7 +18,7 @@ _SAYS_NOTHING = (Any, object, None, type(None), Never, NoReturn)
 _LEFT_OUT = frozenset(
     {"title", "default", "examples", "discriminator", "pattern", "uniqueItems", "propertyNames", "patternProperties"}
 )
-_NAMED = frozenset({"properties", "$defs"})  # their keys are names, not keywords
+_NAMED = frozenset({"properties", "$defs"})  # in the values of these keywords, keys are names of fields or types
 _DATA = frozenset({"const", "enum"})
 
 

@@ -3,7 +3,7 @@
 Each line contains the hash of the previous line, so changed, removed or moved lines are detected. A signed file, the
 head, contains the number of lines, so lines missing at the end are detected. The head is created together with the key,
 before the first line, so if it is missing, somebody has removed it. Only the holder of the key can forge another
-history. It is not detected if somebody replaces log and head by older copies; if that matters, keep snapshots in
+history. Replacing both the log and the head with older copies is not detected. If that matters, keep snapshots in
 another place as well.
 """
 

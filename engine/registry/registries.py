@@ -23,7 +23,7 @@ from engine.registry.static import RegistryError, UnknownEntry
 from engine.registry.updates import RegistryUpdates, Subject
 
 _log = logging.getLogger("knackbox.registry")
-_GLOB = frozenset("*?[")  # as in `Allowed.of`
+_GLOB = frozenset("*?[")  # characters that make a name a pattern, as in `Allowed.of`
 
 Find = Callable[[str], Awaitable[Tool | None]]
 
@@ -39,7 +39,7 @@ class Registries:
             updates: Publishes the changes.
             clock: The source of time.
             adapters: Resolves the code of registered tools.
-            find: Finds a tool by name in all sources, so that a name that is taken can be refused.
+            find: Function that finds a tool by name in all sources. It is used to refuse names that are taken.
         """
         self.folder = folder
         self._adapters = adapters
@@ -130,7 +130,8 @@ class Registries:
                 raise RegistryError(f"{where}duplicate id. Nothing was registered.")
             wanted[subject][item_id] = envelope
             ids.append(item_id)
-        # Tools first: only they can still fail, if a name is taken in the file, and nothing has been written by then.
+        # Tools are written first, because only they can still fail (if a name is taken in the file). If they do,
+        # nothing has been written.
         for subject, envelopes in wanted.items():
             if envelopes:
                 await asyncio.to_thread(self.files[subject].put_all, envelopes)
@@ -139,10 +140,10 @@ class Registries:
         return ids
 
     async def _envelope(self, subject: Subject, given: Any) -> tuple[str, dict[str, Any]]:
-        """Return the id and the validated envelope of a spec or envelope.
+        """Return the id and the validated envelope of an item, which is given as a spec or an envelope.
 
         Raises:
-            RegistryError: It is invalid, or a name is taken.
+            RegistryError: The item is invalid, or a name is taken.
         """
         if subject == "prompts":
             prompt = given if isinstance(given, PromptSpec) else read_prompt(given)
@@ -192,7 +193,7 @@ class Registries:
         return await asyncio.to_thread(_enabled, self.agents, spec_id)
 
     async def instructions(self, agent: str) -> str:
-        """Return the text of an agent's default prompt, without values for its variables; "" if it has no prompt.
+        """Return the text of an agent's default prompt, without values for its variables, or "" if there is none.
 
         Raises:
             RegistryError: The agent or the prompt does not exist or is disabled.
@@ -204,7 +205,7 @@ class Registries:
         """Resolve the adapter of every registered tool.
 
         Returns:
-            For each tool, by id, why its adapter cannot be used; "" if it can.
+            The ids of the tools, each with the reason why its adapter cannot be used, or "" if it can be used.
         """
         await self.tools.refresh()
         specs = (await asyncio.to_thread(self.tools.registry.view)).items
@@ -214,7 +215,8 @@ class Registries:
         """Reload edited adapters.
 
         Returns:
-            For each edited module, by name, why the old version stays in use; "" if it was replaced.
+            The names of the edited modules, each with the reason why the old version stays in use, or "" if it was
+            replaced.
         """
         return await self._adapters.reload_edited()
 
@@ -231,7 +233,7 @@ def _names(spec: ToolSpec) -> tuple[str, ...]:
 
 
 def _claims(spec: ToolSpec) -> tuple[str, ...]:
-    """Return what only one tool may have: its names, and the prefix of its tag, marked with a colon."""
+    """Return what no other tool may have: the tool's name, aliases and tag prefix. The prefix ends with a colon."""
     return (*_names(spec), *([f"{spec.tag.tag_prefix}:"] if spec.tag is not None else ()))
 
 

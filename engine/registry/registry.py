@@ -61,7 +61,7 @@ class Undotted(Protocol):
 
 @runtime_checkable
 class Owning(Protocol):
-    """A source whose tools an operator configured. Acquired tools may not have the names of its tools."""
+    """A source whose tools an operator configured. Acquired tools may not have the names of these tools."""
 
     def names(self) -> frozenset[str]: ...
 
@@ -189,7 +189,7 @@ class Registry:
         return [tool.spec.name for tool in await self.all_tools(include_disabled=True)]
 
     async def register(self, tool: Tool) -> None:
-        """Add a tool to this process, until it is deleted.
+        """Add a tool to this process. It stays until it is deleted.
 
         Raises:
             RegistryError: A name, an alias or the prefix of its tag is taken, or its tag is invalid.
@@ -200,7 +200,7 @@ class Registry:
             if other is not None:
                 raise RegistryError(
                     f"{tool.spec.name} cannot be registered: the name {called!r} is claimed by {other.spec.name!r}. "
-                    "Rename it, remove the alias, or delete the other one first."
+                    "Rename it, remove the alias, or delete the other tool first."
                 )
         if tool.spec.tag is not None:
             for each in await self.all_tools(include_disabled=True):
@@ -251,7 +251,7 @@ class Registry:
         raise RegistryError(f"{tool.spec.name} was not registered, so it cannot be deleted. Disable it instead.")
 
     async def all_tools(self, turn: Turn | None = None, *, include_disabled: bool = False) -> list[Tool]:
-        """Return all tools of all sources, sorted by name. On a name clash the first source wins, static ones first."""
+        """Return the tools of all sources, sorted by name. On a name clash the first source wins, static ones first."""
         asked = turn or Turn()
         found = {tool.spec.name: tool for tool in self.static.values()}
         for source in self._changing:
@@ -275,7 +275,7 @@ class Registry:
             name: The misspelled name.
             limit: The maximum number of names to return.
             turn: The turn whose tools are considered; None for the default turn.
-            may_know: Returns whether the caller may be told that a tool exists.
+            may_know: Function that returns whether the caller may be told that a tool exists.
         """
         names = {called for called, tool in self.static.items() if may_know(tool.spec)}
         for source in self._changing:

@@ -16,7 +16,7 @@ Sign = Callable[[bytes], str]
 
 
 def verifies(public: str, signature: str, data: bytes) -> bool:
-    """Whether this signature of these bytes was made with this key. Key and signature are in hexadecimal."""
+    """Return whether this signature of these bytes was made with this key. Key and signature are in hexadecimal."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), data)
     except (InvalidSignature, ValueError):
@@ -38,8 +38,8 @@ class SigningKey:
         """Create the key if there is none. Callers must hold the lock that protects the signed data.
 
         Args:
-            first: Called before the key file is created, with a function that signs with the new key. It writes the
-                files that must exist before the key does.
+            first: Function that writes the files that must exist before the key file. It is called before the key file
+                is created, and receives a function that signs with the new key.
         """
         if self.exists:
             return
@@ -65,7 +65,7 @@ class SigningKey:
         return self._private().sign(data).hex()
 
     def verifies(self, signature: str, data: bytes) -> bool:
-        """Whether this key signed exactly these bytes.
+        """Return whether this key signed exactly these bytes.
 
         Raises:
             RegistryError: The key cannot be used.

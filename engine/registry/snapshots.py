@@ -26,7 +26,7 @@ class Restored:
 
     Attributes:
         snapshot: The id of the restored snapshot.
-        before: The id of a snapshot of the state before, taken automatically.
+        before: The id of a snapshot of the previous state, which was taken automatically.
     """
 
     snapshot: str
@@ -34,7 +34,7 @@ class Restored:
 
 
 class Snapshots:
-    """Snapshots of one home, in `registries/snapshots`, and the log of their origin. Every method blocks."""
+    """The snapshots of one home, in `registries/snapshots`, and their provenance log. Every method blocks."""
 
     def __init__(self, folder: Path, files: Mapping[Subject, FileRegistry[Any]], clock: Clock) -> None:
         self._folder = folder / "snapshots"
@@ -47,7 +47,7 @@ class Snapshots:
         """Take a snapshot of all three registries.
 
         Args:
-            who: The person who takes it, for the log.
+            who: The person who takes the snapshot, for the log.
 
         Raises:
             RegistryError: A registry's file or the log is damaged, or the key cannot be used.

@@ -49,7 +49,7 @@ class TrialImport:
 
 
 def _files(name: str, file: Path, source: bytes) -> Mapping[str, bytes]:
-    """Return the Python files of the adapter's package, with the new source, and those of Knackbox."""
+    """Return the Python files of Knackbox and of the adapter's package, with the new source."""
     parts = name.split(".")
     is_package = file.name == "__init__.py"
     module = Path(*parts, "__init__.py") if is_package else Path(*parts[:-1], f"{parts[-1]}.py")

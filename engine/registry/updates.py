@@ -17,7 +17,7 @@ from engine.stores.event_log import EventLog
 from engine.stores.records import Records
 
 REGISTRY_UPDATED = "REGISTRY_UPDATED"
-TOOLS_GENERATION = "tools"  # the generation in the records that changes whenever the set of tools does
+TOOLS_GENERATION = "tools"  # the counter in the records that increases whenever the set of tools changes
 
 _AT_ONCE = 500  # items in one query
 
@@ -126,7 +126,7 @@ class RegistryUpdates:
             disabled: The items that are disabled.
             always: Items to publish even if unchanged. A disabled item is published twice, as written and as disabled.
             among: The only items to compare, for a keeper that knows that all others are published.
-            gone: Returns what happened to an item that no longer exists, given its last state.
+            gone: Function that returns what happened to an item that no longer exists, given its last state.
 
         Returns:
             The published changes.

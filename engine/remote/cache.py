@@ -1,7 +1,7 @@
 """`ManifestCache`: keeps the manifests of modules across restarts until they expire (MOD-3).
 
-They are stored as received, and validated like fetched ones, so that an attacker gains nothing from write access to the
-cache.
+Manifests are stored as received. Cached manifests are validated like fetched ones, so an attacker gains nothing from
+write access to the cache.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ class Cached:
     """A cached manifest.
 
     Attributes:
-        identity: The identity of its module, or `ANY_IDENTITY` if it was not recorded.
-        fetched_at: The time at which it was fetched, in UTC.
+        identity: The identity of the module, or `ANY_IDENTITY` if it was not recorded.
+        fetched_at: The time at which the manifest was fetched, in UTC.
     """
 
     identity: str
@@ -107,7 +107,7 @@ class FileCache:
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001 -- see ManifestCache
-            _log.warning("The cached manifest %s is ignored: %s. The next one replaces it.", path, error)
+            _log.warning("The cached manifest %s is ignored: %s. The next fetched manifest replaces it.", path, error)
             return None
 
     async def save(self, name: str, cached: Cached, ttl_s: float) -> None:  # noqa: ARG002 -- the reader checks the age

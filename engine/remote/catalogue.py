@@ -13,7 +13,7 @@ from engine.remote.cache import ANY_IDENTITY, Cached
 from engine.remote.module import Offer, RemoteModule, log
 from engine.remote.states import ModuleState
 
-ASK_AGAIN_S = 30.0  # seconds after a failure during which turns and calls do not contact the module
+ASK_AGAIN_S = 30.0  # for this many seconds after a failure, turns and calls do not contact the module
 _SKEW_S = 60.0  # allowed clock difference; a manifest dated further in the future is not accepted
 
 
@@ -33,7 +33,7 @@ class CatalogueEntry:
     """The state of one module.
 
     Attributes:
-        cached: Its last manifest; None if there has been none or it has expired.
+        cached: The module's last manifest, or None if it has expired or there was none.
     """
 
     module: RemoteModule
@@ -48,7 +48,7 @@ class CatalogueEntry:
 
 
 class Catalogue:
-    """Holds the state of every configured module. Use it in one event loop. No method waits."""
+    """Holds the state of every configured module. Use it in one event loop. No method contacts a module."""
 
     def __init__(self, modules: Sequence[RemoteModule], clock: Clock, ttl_s: float) -> None:
         self._entries = {each.name: CatalogueEntry(each) for each in sorted(modules, key=lambda each: each.name)}
@@ -58,7 +58,7 @@ class Catalogue:
         self._all: tuple[RemoteTool, ...] | None = None
 
     def entry(self, name: str) -> CatalogueEntry | None:
-        """Return the entry of a configured module, after dropping an expired manifest; None for any other name."""
+        """Return a configured module's entry, after dropping an expired manifest, or None for any other name."""
         entry = self._entries.get(name)
         if entry is not None and entry.cached is not None and not self._fresh(entry.cached):
             entry.cached, entry.tools, self._all = None, {}, None
@@ -68,7 +68,7 @@ class Catalogue:
         return self._entries[name].module
 
     def due(self, name: str) -> bool:
-        """Whether the module must be asked for its manifest before its tools are used."""
+        """Return whether the module must be asked for its manifest before its tools are used."""
         entry = self.entry(name)
         if entry is None or entry.cached is not None:
             return False
@@ -89,12 +89,13 @@ class Catalogue:
         if entry.denied:
             text = f"The module {name} cannot be used: {entry.error}. Nothing was run."
             return refusal(text, "denied", FailureClass.FATAL)
-        # Details name hosts and commands, so they are in the log and in `states`, but not in the caller's message.
+        # Error details contain hosts and commands, so they are in the log and in `states`, but not in the caller's
+        # message.
         text = f"The module {name} does not answer. Nothing was run."
         return refusal(text, "module_unreachable", FailureClass.RETRYABLE)
 
     def newer(self, name: str, cached: Cached) -> bool:
-        """Whether a cached manifest is valid and newer than the known one."""
+        """Return whether a cached manifest is valid and newer than the known one."""
         entry = self._entries[name]
         ours = cached.identity in {ANY_IDENTITY, entry.module.identity} and self._fresh(cached)
         return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)
@@ -107,7 +108,7 @@ class Catalogue:
         Args:
             name: The module.
             cached: The manifest.
-            offer: Its content.
+            offer: The content of the manifest.
             answered: Whether the manifest came from the module itself, and not from the cache.
         """
         entry = self._entries[name]
@@ -152,7 +153,7 @@ class Catalogue:
         )
 
     def _fresh(self, cached: Cached) -> bool:
-        """Whether a manifest has not expired."""
+        """Return whether a manifest has not expired."""
         return -_SKEW_S <= (self._clock.now() - cached.fetched_at).total_seconds() < self._ttl_s
 
 

@@ -29,9 +29,9 @@ ANSWER_BYTES = 8 << 20
 ERROR_BYTES = 2_000  # at most this much of an error response's body is read
 CONNECT_S = 10.0
 DENIED = frozenset({401, 403, 407})
-# The call's deadline is this many seconds later than that of the request, so that the caller receives this module's
-# message and not the pipeline's. It is also the wait before a retry after a time-out. Since it is all the time that is
-# left then, no such retry is started.
+# The call's deadline is this many seconds later than the request's deadline, so that the caller receives this module's
+# message and not the pipeline's. After a time-out, a retry would have to wait equally long. No more time than that is
+# left, so no retry is started.
 GRACE_S = 0.5
 _CHUNK = 64 * 1024
 
@@ -70,7 +70,7 @@ class HttpModule:
             name: The name of the module in the configuration.
             url: The URL below which ``manifest`` and ``execute`` are found.
             timeout_s: The deadline of one call, in seconds.
-            token: Sent as a bearer token.
+            token: The bearer token to send.
             tls: A TLS context for all modules to share, since creating one takes tens of milliseconds.
             trusted: Whether to believe what the module says about the effects of its tools.
         """
@@ -148,7 +148,7 @@ class HttpModule:
                 end="timeout",
             ) from error
         except httpx.HTTPStatusError:
-            raise  # it is classified by its status and Retry-After
+            raise  # this error is classified by its status and Retry-After
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             forged = "CERTIFICATE_VERIFY_FAILED" in str(error)  # httpx does not expose the original exception
             failure_class, reason = (

@@ -66,7 +66,7 @@ class ManifestTool(_ManifestModel):
     annotations: Any = None
 
     def says(self, hint: str) -> bool | None:
-        """Return the value of a hint; None if it is missing or invalid."""
+        """Return the value of a hint, or None if it is missing or invalid."""
         given = self.annotations if isinstance(self.annotations, dict) else {}
         own = self.read_only if hint == "read_only" else None
         for value in (given.get(hint), own, given.get(_MCP_HINTS.get(hint, ""))):
@@ -94,7 +94,7 @@ def read_manifest(module: str, answer: Any, *, timeout_s: float, trusted: bool =
     Args:
         module: The name of the module in the configuration.
         answer: The manifest.
-        timeout_s: The deadline of a call of its tools, in seconds.
+        timeout_s: The deadline of one call of a tool of the module, in seconds.
         trusted: Whether to believe hints that a tool is read-only, idempotent or not destructive.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`McpConnection`: a connection to one MCP server, opened on first use and reopened after it broke.
+"""`McpConnection`: a connection to one MCP server, opened on first use and reopened after it breaks.
 
 The SDK requires a connection to be closed by the task that opened it, so each connection has a task of its own, and
 callers share its client.
@@ -29,7 +29,7 @@ OpenStreams = Callable[[Callable[[], None]], AbstractAsyncContextManager[Any]]
 
 
 class McpConnection:
-    """A connection to one MCP server. Use it in one event loop."""
+    """A connection to one MCP server. Use it from a single event loop."""
 
     def __init__(self, name: str, streams: OpenStreams, clock: Clock, changed: Callable[[], None]) -> None:
         """Create the connection.
@@ -55,7 +55,7 @@ class McpConnection:
         """Return the client of an open connection.
 
         Raises:
-            ToolFailure: There is no connection (not started).
+            ToolFailure: There is no connection. The failure says that no call was started.
         """
         if self._closed:
             raise refusal(f"The module {self._name} is closed; nothing was run.", "closed", FailureClass.FATAL)
@@ -73,7 +73,7 @@ class McpConnection:
             raise refusal(text, "unreachable", FailureClass.RETRYABLE) from error
 
     def drop(self) -> None:
-        """Discard this connection; the next call opens a new one."""
+        """Discard the current connection. The next call of `client` opens a new one."""
         self._over.set()
 
     async def aclose(self) -> None:
@@ -84,7 +84,7 @@ class McpConnection:
     def _start(self) -> None:
         wait = self._not_before - self._clock.monotonic()
         if wait > 0:
-            what = f"The module {self._name} ended {self._short_lives} times in a row"
+            what = f"The module {self._name} stopped {self._short_lives} times in a row"
             text = f"{what}; it is started again in {wait:.1f} s. Nothing was run."
             raise refusal(text, "restarting", FailureClass.RETRYABLE, retry_after=wait)
         self._over = asyncio.Event()
@@ -120,7 +120,7 @@ class McpConnection:
             ready.set_exception(error)
 
     def _account(self, lived_s: float) -> None:
-        """Record a connection's end. Each further short-lived connection doubles the wait before the next start."""
+        """Record the end of a connection. Each short-lived connection after the second doubles the wait."""
         self._short_lives = 0 if lived_s >= HEALTHY_S else self._short_lives + 1
         if self._short_lives > 1 and not self._closed:
             wait = min(FIRST_WAIT_S * 2 ** (self._short_lives - 2), LONGEST_WAIT_S)

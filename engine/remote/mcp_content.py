@@ -40,7 +40,7 @@ Block = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResou
 
 
 def produced(module: str, result: CallToolResult, workspace: Workspace) -> Any:
-    """Return the value of an answer, with its text as the message. Blocks, because it writes files.
+    """Convert an answer to a return value whose message is the answer's text. Blocks, because it writes files.
 
     Raises:
         OSError: A file cannot be written.
@@ -74,7 +74,7 @@ def _line(module: str, block: Block, workspace: Workspace, files: list[str]) -> 
 
 
 def _saved(module: str, data: str, media_type: str, workspace: Workspace, files: list[str]) -> str:
-    """Write the bytes to a file named by their digest, so that equal content is stored once."""
+    """Write base64 data to a file named after its digest, and return a line about the file for the model."""
     kind = one_line(media_type, 60) or "data"
     try:
         raw = base64.b64decode(data, validate=True)

@@ -18,7 +18,7 @@ class Bounded(httpx2.AsyncHTTPTransport):
     It does not limit event streams, whose events the SDK limits.
 
     Attributes:
-        status: The status of the last response, 0 before the first one. After a failure, the SDK does not provide it.
+        status: The status of the last response, 0 before the first one. The SDK does not report it after a failure.
     """
 
     status = 0

@@ -45,8 +45,8 @@ class McpServer:
     """The configuration of an MCP server: a command, or a URL with headers.
 
     Attributes:
-        trusted: Whether to believe its hints (`engine.remote.mcp_tools`).
-        permission: The permission that users of its tools need.
+        trusted: Whether to believe the server's hints (`engine.remote.mcp_tools`).
+        permission: The permission that a user needs to call the server's tools.
         timeout_s: The deadline of one call, in seconds.
     """
 
@@ -105,7 +105,7 @@ class McpModule:
             try:
                 page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             except ValidationError as error:
-                raise ManifestError(f"its list of tools is invalid: {error.error_count()} errors") from error
+                raise ManifestError(f"its list of tools is invalid (errors: {error.error_count()})") from error
             except MCPError as error:
                 self._drop_if_gone(error)
                 raise
@@ -178,7 +178,7 @@ class McpModule:
         """Return the client of the open connection.
 
         Raises:
-            ToolFailure: There is no connection (not started).
+            ToolFailure: There is no connection. The failure says that no call was started.
         """
         try:
             return await self._connection.client()
@@ -204,7 +204,7 @@ class McpModule:
         return gone
 
     def _failure(self, error: MCPError) -> ToolFailure:
-        """Return the failure for an error. The SDK hides the HTTP status, so that of the last response is used."""
+        """Convert an error to a failure. The SDK hides its HTTP status, so the last response's status is used."""
         status = self._http.status if self._http is not None else 0
         if self._drop_if_gone(error):
             # A server that does not know the session has not processed the call.

@@ -53,7 +53,7 @@ async def process_streams(name: str, command: Command, ended: Callable[[], None]
     """Start the program, and end it and its process group on exit from the context.
 
     Args:
-        ended: Called if the program ends earlier.
+        ended: Called if the program ends before the context is exited.
 
     Raises:
         OSError: The program cannot be started.
@@ -123,7 +123,7 @@ async def _send(process: asyncio.subprocess.Process, from_us: MemoryObjectReceiv
 
 
 async def _log(name: str, process: asyncio.subprocess.Process) -> None:
-    """Log a limited number of stderr lines. All of it is read, so that the process never blocks on it."""
+    """Log a limited number of stderr lines. Read and discard the rest, so that the process never blocks on the pipe."""
     assert process.stderr is not None  # noqa: S101 -- for the type checker: it is a pipe
     logged, rest = 0, b""
     while chunk := await process.stderr.read(64 * 1024):
@@ -149,7 +149,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _exited(process: asyncio.subprocess.Process) -> bool:
-    """Whether the process exits within `GRACE_S` seconds. `process.wait` would also wait until its pipes are closed."""
+    """Return whether the process exits within `GRACE_S` seconds. Unlike `process.wait`, do not wait for its pipes."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             while process.returncode is None:  # noqa: ASYNC110 -- there is no event for it

@@ -52,7 +52,7 @@ class Listed(BaseModel):
     description: str | None = None
     input_schema: Annotated[dict[str, Any], Field(alias="inputSchema")]
     annotations: Hints | None = None
-    left_out: Annotated[str, Field(alias="leftOut")] = ""  # why its schema was dropped
+    left_out: Annotated[str, Field(alias="leftOut")] = ""  # why the tool's schema was dropped
 
 
 class McpToolList(BaseModel):
@@ -65,7 +65,7 @@ class McpToolList(BaseModel):
 
 
 def kept_of(tools: list[Tool]) -> list[dict[str, Any]]:
-    """Return those parts of the listed tools that are used, shortened to their limits."""
+    """Return the parts of the listed tools that are used, with long names and descriptions shortened."""
     return [_kept(each) for each in tools]
 
 
@@ -77,7 +77,7 @@ def listing_of(kept: list[dict[str, Any]], instructions: str | None) -> dict[str
 def _kept(tool: Tool) -> dict[str, Any]:
     hints = {"read_only_hint", "destructive_hint", "idempotent_hint"}
     kept: dict[str, Any] = {
-        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # a name that is too long stays too long, and is rejected later
+        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # still longer than allowed, so it is rejected later
         "description": (tool.description or "")[: 2 * DESCRIPTION],
         "inputSchema": tool.input_schema,
     }

@@ -33,7 +33,7 @@ class Offer:
 
 
 class RemoteModule(Protocol):
-    """A configured module. It is contacted, or its process started, only when that is needed."""
+    """A configured module. It is contacted, or its process is started, only when needed."""
 
     @property
     def name(self) -> str: ...
@@ -43,16 +43,16 @@ class RemoteModule(Protocol):
 
     @property
     def where(self) -> str:
-        """Its URL without credentials, or its command, for display to people."""
+        """The module's URL without credentials, or its command, for display to people."""
         ...
 
     @property
     def identity(self) -> str:
-        """A digest of its location, which a cached manifest must match."""
+        """A digest of the module's location. A manifest cached for another location is not used."""
         ...
 
     async def fetch(self) -> Any:
-        """Fetch its manifest as JSON. Connection errors propagate.
+        """Fetch the module's manifest as JSON. Connection errors propagate.
 
         Raises:
             ManifestError: The answer is not a manifest.
@@ -68,11 +68,11 @@ class RemoteModule(Protocol):
         ...
 
     async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Call one of its tools once. Errors are raised as exceptions that `engine.recovery` can classify."""
+        """Call one of the module's tools once. Raises exceptions that `engine.recovery` can classify."""
         ...
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Register a callback for notifications that its tools changed."""
+        """Register a callback that runs when the module announces a change of its tools."""
         ...
 
     async def aclose(self) -> None: ...

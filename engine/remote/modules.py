@@ -26,7 +26,7 @@ BURST_S = 0.2  # a module's notifications within this time are combined
 
 
 class Modules:
-    """A source of the tools of all configured modules, named ``module.tool``. Use it in one event loop."""
+    """A source of the tools of all configured modules, named ``module.tool``. Use it from a single event loop."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Modules:
             modules: The configured modules.
             cache: Stores their manifests.
             clock: The source of time.
-            changed: Called with a module's name and the digests of all its tools when these may have changed. It may
-                block.
+            changed: Called with a module's name and the digests of all its tools when the tools may have changed. It
+                may block.
             generation: Returns a number that changes when any process on this home changes its tools. The cache is
                 then read again.
             ttl_s: How long a manifest is valid, in seconds.
@@ -75,7 +75,7 @@ class Modules:
         return self._catalogue.states()
 
     async def refresh(self, names: Iterable[str] | None = None) -> list[ModuleState]:
-        """Ask modules concurrently for their manifests, by default all of them (MOD-2), and return their states.
+        """Ask modules for their manifests concurrently, by default all modules (MOD-2), and return the modules' states.
 
         A module that fails keeps its cached manifest.
 
@@ -154,7 +154,7 @@ class Modules:
         await self._cache.aclose()
 
     async def _wait_a_little(self, names: Sequence[str]) -> None:
-        """Ask these modules, and wait until each has answered or `PATIENCE_S` has passed since the newest request."""
+        """Ask these modules for their manifests, and wait for answers until `PATIENCE_S` after the last request."""
         asked = [self._ask(name) for name in names]
         left = max((self._began[name] + PATIENCE_S for name in names), default=0.0) - asyncio.get_running_loop().time()
         if asked and left > 0:
@@ -163,7 +163,7 @@ class Modules:
     def _ask(self, name: str) -> "asyncio.Task[None]":
         """Return the task that asks a module for its manifest, after starting it if it is not running.
 
-        The task never fails, and continues even if nobody waits for it any longer.
+        The task never raises an exception, and continues even if nobody waits for it any longer.
         """
         task = self._asking.get(name)
         if task is None:

@@ -1,8 +1,8 @@
 """`RedisCache`: keeps manifests in a Redis server that several machines share (MOD-3).
 
 The value of `module_manifest:{name}` is the manifest as JSON and nothing else, so that other programs can use the cache
-as well. Knackbox stores the source and the time of an entry of its own under a second key, which is only valid together
-with exactly this value.
+as well. For its own entries, Knackbox stores the source and the time under a second key, which is valid only as long as
+the first value is unchanged.
 """
 
 import hashlib
@@ -79,7 +79,7 @@ class RedisCache:
         await self._redis.aclose()
 
     async def _from_others(self, name: str, data: bytes) -> Cached:
-        """Read an entry that another program stored. Its age is computed from its expiry; without one, the age is 0.
+        """Read an entry that another program stored. The age is derived from the time to live, or is 0 without one.
 
         Raises:
             ValueError: The entry is invalid.
@@ -91,7 +91,7 @@ class RedisCache:
 
 
 def _from_us(data: bytes, source: bytes) -> Cached | None:
-    """Read an entry that Knackbox stored from its two values.
+    """Decode an entry that Knackbox stored as two values.
 
     Returns:
         None if the second value is missing, or belongs to another manifest.

@@ -11,11 +11,11 @@ class ModuleState:
     """The state of one configured module.
 
     Attributes:
-        where: Its URL (without credentials) or its command.
-        tools: Full names, sorted.
-        reachable: Whether it answered the last request; None before the first request.
-        error: Why it did not answer, in one line.
-        refreshed_at: The time at which its manifest was fetched, UTC, ISO 8601; "" without a manifest.
+        where: The module's URL (without credentials) or its command.
+        tools: The full names of its tools, sorted.
+        reachable: Whether the module answered the last request; None before the first request.
+        error: Why the module did not answer, in one line.
+        refreshed_at: When the manifest was fetched (UTC, ISO 8601); "" if there is no manifest.
         left_out: The tools of the manifest that were skipped, each with the reason.
     """
 

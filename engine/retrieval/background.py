@@ -2,7 +2,7 @@
 
 The lines are greetings, opinions, feelings and general questions, and are part of the package. They are used in two
 ways. A request that resembles them is less likely to need a tool. And their similarity to the documents of an index
-shows how similar an unrelated text is to these documents.
+shows how similar an unrelated text usually is.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from engine.stores.embedder import Embedder, Vectors
 
 LINES = Path(__file__).with_name("data") / "background.txt"
-NEAREST = 5  # a request is compared with this many lines; the mean of several varies less than the nearest one
+NEAREST = 5  # a request is compared with this many lines, because their mean varies less than a single similarity
 PROBE_EVERY = 4  # every fourth line is compared with all vectors of an index
 # Lower bounds of the mean and the standard deviation of cosines. In an index of a few documents, small talk is not
 # similar to any document, so the mean would be near 0. The bounds were measured with 100 of BFCL's functions.
@@ -27,14 +27,14 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The usual value of a cosine: its mean and its standard deviation over the lines of small talk."""
+    """The mean and the standard deviation of the cosine similarities of the lines of small talk."""
 
     mean: float = 0.0
     spread: float = 1.0
 
     @classmethod
     def of(cls, figures: Floats) -> "Usual":
-        """Calculate both from the cosines, and raise each to its lower bound if necessary."""
+        """Calculate the mean and the standard deviation of cosines. Each is raised to its lower bound if necessary."""
         if not len(figures):
             return cls()
         return cls(max(float(figures.mean()), LEAST_MEAN), max(float(figures.std()), LEAST_SPREAD))
@@ -59,7 +59,7 @@ class Background:
         """Return how much a request resembles small talk (`FitEvidence.chat`).
 
         Args:
-            vector: Its embedding.
+            vector: The embedding of the request.
         """
         return self._usual.deviation(float(_of_nearest((self.vectors @ vector)[np.newaxis])[0]))
 

@@ -53,7 +53,7 @@ def impacts(fields: Sequence[Field], splitter: Terms) -> dict[str, float]:
 
 @dataclass(slots=True)
 class _Postings:
-    """The documents that contain a term, as two parallel arrays: sorted slots, and the impact of the term on each."""
+    """The documents that contain a term: parallel arrays of their slot numbers, sorted, and of the term's impacts."""
 
     slots: "array[int]" = field(default_factory=lambda: array("I"))
     impacts: "array[float]" = field(default_factory=lambda: array("f"))
@@ -110,7 +110,7 @@ class Bm25:
         self._free.append(slot)
 
     def weights(self, terms: Sequence[str]) -> dict[str, float]:
-        """Return the weight of each term of a request: its rarity, reduced for numbers. Unknown terms are rarest."""
+        """Return the weight of each term of a request: its rarity, reduced for numbers. Unknown terms weigh most."""
         return {
             term: float(rarity(len(self), len(p.slots) if (p := self._postings.get(term)) else 0)) * weight_of(term)
             for term in terms

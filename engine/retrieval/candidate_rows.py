@@ -1,4 +1,4 @@
-"""`CandidateRows`: the stored data of documents that recent searches compared with their requests."""
+"""`CandidateRows`: a cache of the stored data of documents that were candidates in recent searches."""
 
 import sqlite3
 from collections.abc import Collection
@@ -11,13 +11,13 @@ MOST_ROWS = 2_000  # about 2 KB each; ten times as much for a document with 32 r
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """What is stored of a document. The arrays are encoded as the index writes them.
+    """The stored data of one document. The arrays are encoded as in the index file.
 
     Attributes:
-        head: The number of words in its name and description.
-        words: The numbers of its words, as uint32.
-        vectors: The positions of its vectors, as uint32.
-        hashed: The hashed words of its texts (`packed`).
+        head: The number of words in the document's name and description.
+        words: The ids of the document's words, as uint32.
+        vectors: The positions of the document's vectors in the index, as uint32.
+        hashed: The hashed words of the document's texts (`packed`).
     """
 
     id: str
@@ -28,7 +28,7 @@ class CandidateRow:
 
 
 class CandidateRows:
-    """Caches rows by slot. Not thread-safe; `StoredIndex` holds a lock while it uses it."""
+    """Caches documents' rows by slot number. Not thread-safe; `StoredIndex` holds a lock while it uses the cache."""
 
     def __init__(self) -> None:
         self._known: dict[int, CandidateRow] = {}
@@ -38,7 +38,7 @@ class CandidateRows:
         self._known.clear()
 
     def of(self, connection: sqlite3.Connection, slots: Collection[int]) -> dict[int, CandidateRow]:
-        """Return the rows of the documents in these slots. Slots without a document are missing."""
+        """Return the rows of the documents with these slot numbers. Slots without a document are omitted."""
         missing = [slot for slot in slots if slot not in self._known]
         if len(self._known) + len(missing) > MOST_ROWS:
             self.clear()

@@ -32,10 +32,10 @@ class Document:
 
     Attributes:
         id: Identifies the document. It is also its exact name, unless `name` is set.
-        text: Its description.
-        details: Names and descriptions of its parameters.
+        text: The description.
+        details: Names and descriptions of the parameters.
         choices: Allowed values of the parameters.
-        examples: Requests for which it is the right result. Each gets its own vector.
+        examples: Requests for which this document is the right result. Each gets its own vector.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Document:
 
     @property
     def embedded(self) -> tuple[str, ...]:
-        """The texts that are embedded, each as one vector. The first repeats the head, so that it outweighs `rest`."""
+        """The texts to embed, each as one vector. The first one repeats the head to outweigh the parameters."""
         return (f"{self.head} {self.head} {self.details} {self.choices}".strip(), *self.examples)
 
 
@@ -86,8 +86,8 @@ def tool_document(
     """Return the document of a tool.
 
     Args:
-        parameters: The JSON Schema of its arguments.
-        id_: Defaults to the name.
+        parameters: The JSON Schema of the tool's arguments.
+        id_: The id of the document. Defaults to the name.
     """
     found = list(_parameters(parameters, DEEPEST))
     details = " ".join(f"{parameter} {text}".strip() for parameter, text, _ in found)

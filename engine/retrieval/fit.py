@@ -11,7 +11,7 @@ from math import exp, log1p
 
 BIAS = -3.0
 WORDS, REQUEST, NEARNESS, HEAD, CHAT = 0.29, 0.50, 0.86, 2.50, -0.36  # coefficients, in the order of the fields
-# Added for a document that shares no word with the request, and whose head has no word similar to one in the request.
+# Added for a document that shares no word with the request, and whose name and description have no similar word.
 # Chosen by hand: in the public data sets such documents are too rare to fit a coefficient, but in a home with a single
 # skill, every unrelated request finds such a document.
 UNMATCHED = -1.2

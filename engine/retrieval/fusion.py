@@ -2,7 +2,7 @@
 
 Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval" (ACM TOIS 2023), find this better than
 reciprocal rank fusion, and normalization from a fixed minimum more stable than from the observed minimum. Here every
-score is divided by the best of its list; the fixed minimum is 0, which is BM25's lowest score and the cosine of
+score is divided by the best score of its list. The fixed minimum is 0, which is BM25's lowest score and the cosine of
 unrelated texts. docs/design/retrieval.md has measurements.
 """
 
@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-DENSE_WEIGHT = 0.5  # weight of the vectors in the selection of candidates; the next weights order them
-# Weights of the BM25 score, the cosine, and the covered shares of the request and of the head. They depend on how many
-# terms a request has, since a short request has few words to match.
+DENSE_WEIGHT = 0.5  # weight of the vectors in the selection of candidates; the weights below determine the order
+# Weights of the BM25 score, the cosine, and the matching shares of the request and of the name and description. They
+# depend on how many terms a request has, since a short request has few words to match.
 SHORT, LONG = 6, 16
 OF_SHORT, OF_LONG = (0.20, 0.50, 0.20, 0.10), (0.25, 0.25, 0.30, 0.20)
 CLAUSE = 0.5  # weight of the clause that a candidate matches best; the whole request has the remaining weight
@@ -49,8 +49,8 @@ def combine(words: Floats, meaning: Floats, covered: Floats, meant: Floats, term
     Args:
         words: BM25 scores.
         meaning: Cosine similarities.
-        covered: Shares of the request.
-        meant: Shares of the heads.
+        covered: The share of the request that each candidate matches.
+        meant: The share of each candidate's name and description that matches the request.
         terms: The number of terms in the request.
     """
     share = min(max((terms - SHORT) / (LONG - SHORT), 0.0), 1.0)

@@ -45,8 +45,8 @@ class VectorReconciliation:
 class HybridIndex:
     """A searchable set of documents. Thread-safe.
 
-    The words are kept in memory and are filled by `load`. The vectors are in `collection`, which other processes may
-    change as well: if another process or a repair removes a vector of this index, the next search adds it again.
+    `load` indexes the words in memory. The vectors are in `collection`, which other processes may change as well: if
+    another process or a repair removes a vector of this index, the next search adds it again.
     """
 
     def __init__(self, collection: VectorIndex, embedder: Embedder, dense_weight: float = DENSE_WEIGHT) -> None:
@@ -68,7 +68,7 @@ class HybridIndex:
         self._vectors: dict[str, dict[str, str]] = {}  # document id -> vector id -> what is embedded
         self._checked_revision: int | None = None
         self._background: Background | None = None
-        self._usual: tuple[tuple[int, int], Usual] | None = None  # preceded by the revision and number of vectors
+        self._usual: tuple[tuple[int, int], Usual] | None = None  # with the revision and number of vectors it is for
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -188,7 +188,7 @@ class HybridIndex:
         return figures
 
     def _named_in(self, query: str) -> dict[str, int]:
-        """Return the documents whose names the query contains: 2 for the exact spelling, 1 for a similar one."""
+        """Return the documents named in the query, each with 2 for the exact spelling, or 1 for a similar one."""
         spelled = names_in(query)
         ids = {id_ for word in spelled for id_ in self._names.get(folded(word), ())}
         return {id_: 2 if self._documents[id_].called in spelled else 1 for id_ in ids}
@@ -208,7 +208,7 @@ class HybridIndex:
         per_document = min(MAX_VECTORS_PER_CANDIDATE, -(-len(self._owner) // len(self._documents)))
         best: dict[str, float] = {}
         for vector_id, similarity in self._collection.query(vector, count * per_document):
-            owner = self._owner.get(vector_id)  # None if the vector is stale, or this process lacks its document so far
+            owner = self._owner.get(vector_id)  # None if the vector is stale or its document is not loaded yet
             if owner is not None and len(best) < count:
                 best.setdefault(owner, similarity)
         return best

@@ -27,11 +27,11 @@ class IndexFile:
     """The SQLite file of an index. Not thread-safe; the index holds a lock while it uses it."""
 
     def __init__(self, path: Path, made_for: str, tables: str, *, secure_delete: bool = False) -> None:
-        """Create the object; the file is opened at its first use.
+        """Create the object. The file is opened on first use.
 
         Args:
             path: The file.
-            made_for: What the content depends on: the format, the embedder. A file made for anything else is replaced.
+            made_for: Identifies the format and the embedder. A file with a different value is replaced.
             tables: The statements that create the tables and indexes besides `meta`, each followed by a semicolon and
                 a line break.
             secure_delete: Whether deleted content is overwritten with zeros.
@@ -96,13 +96,13 @@ class IndexFile:
         return True
 
     def erase_deleted(self, deadline_s: float) -> None:
-        """Rewrite the file and empty its write-ahead log, so that neither has any byte of deleted content.
+        """Rewrite the file and empty its write-ahead log, so that neither contains deleted content.
 
         Args:
             deadline_s: How long to wait for other processes that are reading or writing.
 
         Raises:
-            StoreBusy: Other processes used the file for all this time.
+            StoreBusy: Other processes used the file until the deadline.
             ConfigError: The file can neither be used nor replaced.
         """
         until = time.monotonic() + deadline_s
@@ -110,7 +110,7 @@ class IndexFile:
             if time.monotonic() > until:
                 raise StoreBusy(
                     f"{self._path}: other processes have been using the search index for {deadline_s:g} s, so deleted "
-                    "content could not be erased. Try again, or end them."
+                    "content could not be erased. Try again, or stop them."
                 )
             time.sleep(_ERASE_POLL_S)
 
@@ -189,7 +189,7 @@ class IndexFile:
         if _code(error) in _BUSY:
             raise ConfigError(f"{self._path}: another process has locked the search index. Try again.") from error
         if _code(error) in _UNUSABLE:
-            log.warning("%s: the search index cannot be used (%s); it is rebuilt.", self._path, error)
+            log.warning("%s: the search index cannot be used (%s) and is being rebuilt.", self._path, error)
             self.replace()
         else:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""`IndexWriter`: writes any number of documents to the file of a `StoredIndex` in one transaction; its tables."""
+"""`IndexWriter`: writes documents to the file of a `StoredIndex` in one transaction. Also defines the file's tables."""
 
 import hashlib
 import sqlite3
@@ -19,7 +19,7 @@ from engine.retrieval.vector_table import FREE, VECTOR_CHUNK
 from engine.stores.embedder import Embedder, Vectors
 
 FORMAT = "2"
-POSTING_CHUNK = 4096  # slots whose postings share a row
+POSTING_CHUNK = 4096  # consecutive slots (document numbers) whose postings share a row
 HASH_CHARACTERS = 16
 TABLES = """
 CREATE TABLE documents (
@@ -43,12 +43,12 @@ Ints = npt.NDArray[np.uint32]
 
 @dataclass(slots=True)
 class _Changes:
-    """The changes that one transaction makes to the postings, the counts of terms and the vectors.
+    """The changes that one transaction makes to postings, document counts and vectors.
 
     Attributes:
-        postings: For each term and chunk, the impact on each slot, or None to remove it.
+        postings: For each term and chunk, the term's impact by slot; None removes a posting.
         holders: For each term, the change in the number of documents that contain it.
-        vectors: For each chunk, its vectors and the slots that own them.
+        vectors: For each chunk, the slots of the documents that own its vectors, and the vectors.
     """
 
     postings: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)

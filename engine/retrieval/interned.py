@@ -10,7 +10,7 @@ Ints = npt.NDArray[np.integer]
 
 
 class Interned:
-    """Assigns numbers to strings. A string keeps its number while it is held; afterwards another string may get it."""
+    """Assigns numbers to strings. A string keeps its number while it is held; afterwards the number may be reused."""
 
     def __init__(self) -> None:
         self._number_of: dict[str, int] = {}
@@ -19,7 +19,7 @@ class Interned:
         self._free: list[int] = []
 
     def __len__(self) -> int:
-        """The highest number that was ever assigned, plus one."""
+        """Return the highest number that was ever assigned, plus one."""
         return len(self._text_at)
 
     def get(self, text: str) -> int | None:

@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.integer]
 
 
 def hashed(terms: Iterable[str]) -> list[int]:
-    """Hash the words of a text: return for each distinct term the number of its bucket, from 1, with a sign."""
+    """Hash the words of a text. Return the bucket number (from 1) of each distinct term, with a sign from the hash."""
     codes = (zlib.crc32(term.encode()) for term in dict.fromkeys(terms))
     return [(code % BUCKETS + 1) * (1 if code & _SIGN else -1) for code in codes]
 
@@ -58,7 +58,7 @@ class LearnedRanking:
     """A trained version of the model.
 
     Attributes:
-        version: Counts up from 1.
+        version: The number of the version, starting at 1.
         matrix: The inverse of the samples' second moments.
         samples: Number of samples in the index when it was trained.
         documents: Number of documents in the index when it was trained.

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class VectorMirror:
-    """Keeps the vectors in a vector store the same as those of an index. Thread-safe."""
+    """Keeps the vectors in a vector store identical to the vectors of an index. Thread-safe."""
 
     def __init__(self, index: StoredIndex, collection: Callable[[], VectorIndex], embedder: str) -> None:
         """Create a mirror.

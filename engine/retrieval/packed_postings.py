@@ -1,8 +1,8 @@
-"""Encodes postings of terms in three bytes each, merges them, and scores slots by them (BM25F).
+"""Encodes postings of terms in three bytes each, merges them, and calculates BM25F scores from them.
 
-A row has the postings of one term in a range of slots: the offsets of the slots in the range as uint16, in order, then
-the impact of the term on each as a byte. Rows of this size can be appended to quickly, and a frequent term in half a
-million passages has only 31 of them.
+A slot is the number of a passage. A row has the postings of one term in a range of slots: the offsets of the slots in
+the range as uint16, in order, then the term's impact on each passage as a byte. Rows of this size can be appended to
+quickly, and a frequent term in half a million passages has only 31 rows.
 """
 
 import sqlite3
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from engine.retrieval.bm25 import K1
 
 PACKED_CHUNK = 1 << 14  # slots in the range of one row
-# Postings that one search reads. If there are more, the most frequent terms are skipped: they say least, and the
-# comparison of words still counts them for the candidates.
+# Most postings that one search reads. If there are more, the most frequent terms are skipped: they are the least
+# informative, and the word-by-word comparison of the candidates still includes them.
 MOST_POSTINGS = 400_000
 _STEP = (K1 + 1) / 255  # an impact is less than K1 + 1
 
@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def quantized(impacts: Floats) -> Bytes:
-    """Return impacts as bytes, at least 1."""
+    """Encode impacts as bytes, at least 1, because 0 means that there is no posting."""
     found: Bytes = np.maximum(np.rint(impacts / _STEP), 1).astype(np.uint8)
     return found
 
@@ -66,7 +66,7 @@ def merge_postings(connection: sqlite3.Connection, terms: Ints, slots: Ints, imp
 
 
 def packed_postings(connection: sqlite3.Connection, term: int) -> tuple[Ints, Floats]:
-    """Return the slots that contain a term, in order, and its impact on each."""
+    """Return the slots of the passages that contain a term, in order, and the term's impact on each."""
     slots: list[Ints] = []
     impacts: list[Bytes] = []
     rows = connection.execute("SELECT chunk, data FROM postings WHERE term = ? ORDER BY chunk", (term,))
@@ -85,7 +85,7 @@ class TermPostings:
 
     Attributes:
         weights: For each term, its weight.
-        slots: For each term, the slots that contain it, in order.
+        slots: For each term, the slots of the passages that contain it, in order.
         impacts: For each term, its impact on each of these slots.
     """
 
@@ -101,13 +101,13 @@ class TermPostings:
         holders: Mapping[int, int],
         allowed: Mask | None,
     ) -> Self:
-        """Read the rarest terms, as long as they do not have too many postings.
+        """Read the postings of the rarest terms, at most `MOST_POSTINGS` unless the rarest term alone has more.
 
         Args:
             connection: Has an open transaction.
-            weights: Weights of the terms by number.
+            weights: The weight of each term, by term id.
             holders: The number of passages that contain each term.
-            allowed: Which slots count; None if all do.
+            allowed: A mask of the slots to include; None includes all.
         """
         kept: list[float] = []
         every: list[Ints] = []
@@ -127,7 +127,11 @@ class TermPostings:
         return cls(kept, every, impacts)
 
     def scores(self, size: int) -> Floats:
-        """Return the BM25 scores of all slots, and a last value of 0. size: the number of slots."""
+        """Return the BM25 scores of all slots, followed by a 0.
+
+        Args:
+            size: The number of slots.
+        """
         scores = np.zeros(size + 1, dtype=np.float32)
         for weight, slots, impacts in zip(self.weights, self.slots, self.impacts, strict=True):
             scores[slots] += impacts * np.float32(weight)

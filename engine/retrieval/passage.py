@@ -12,11 +12,11 @@ class Passage:
         text: The text itself, at most a few hundred words.
         title: What the text belongs to, in words that a request may use: a speaker, a heading path, a subject.
         group: The document or conversation that the text is a part of; "" for a text on its own.
-        position: The place in its group. Passages with consecutive positions are neighbours.
+        position: The position in the group. Passages with consecutive positions are neighbours.
         kind: The kind of the text, such as ``"fact"``. Filters compare it for equality.
         space: The memory space of the text. Filters compare it for equality.
-        time: When it was said or learned, in seconds since the epoch.
-        valid_from, valid_to: The interval in which it holds, in seconds since the epoch; None for an open end.
+        time: When the text was said or learned, in seconds since the epoch.
+        valid_from, valid_to: The interval in which the text is true, in seconds since the epoch; None for an open end.
             `valid_to` itself is not part of the interval.
     """
 
@@ -34,11 +34,11 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class PassageFilter:
-    """What a search may return. None does not restrict.
+    """Restricts what a search may return. A field that is None sets no restriction.
 
     Attributes:
         since, until: Bounds of `Passage.time`. `until` itself is excluded.
-        as_of: A time at which a passage must hold, in seconds since the epoch.
+        as_of: A time at which a passage must be true, in seconds since the epoch.
     """
 
     kinds: Collection[str] | None = None

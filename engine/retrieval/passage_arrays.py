@@ -1,7 +1,7 @@
-"""`PassageArrays`: what a `PassageIndex` keeps in memory, as arrays indexed by slot, and how filters select slots.
+"""`PassageArrays`: the data that a `PassageIndex` keeps in memory, as arrays indexed by slot (passage number).
 
-For half a million passages these are 128 MB of vectors in bytes, 16 MB of codes with one bit for each dimension, and 24
-MB of columns. Only what other processes changed since the last use is read again.
+For half a million passages, the arrays take 128 MB for vectors in bytes, 16 MB for codes with one bit for each
+dimension, and 24 MB for columns. Only what other processes changed since the last use is read again.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from engine.retrieval.passage import PassageFilter
 from engine.stores.embedder import Vectors
 
 ROW_SLOTS = 256  # slots whose columns and vectors share a row of the file; a change rewrites a whole row
-NONE = 0xFFFFFFFF  # the neighbour of a passage that has none
+NONE = 0xFFFFFFFF  # stands for a missing neighbour
 COLUMNS = np.dtype(
     [
         ("time", np.float64),
@@ -35,7 +35,7 @@ COLUMNS = np.dtype(
 )
 _LARGEST = 127
 _BITS = 64
-_GROWTH = 16  # arrays grow by a sixteenth, so that few of them are copied
+_GROWTH = 16  # arrays get a sixteenth more room than needed, so that they are seldom copied
 
 Bytes = npt.NDArray[np.int8]
 Codes = npt.NDArray[np.uint64]
@@ -45,14 +45,14 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 
 def to_bytes(vectors: Vectors) -> Bytes:
-    """Return the directions of vectors in one byte for each dimension."""
+    """Encode vectors with one byte for each dimension. Their lengths are lost, their directions are kept."""
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     found: Bytes = np.rint(vectors / np.where(largest > 0, largest, 1) * _LARGEST).astype(np.int8)
     return found
 
 
 def unit(rows: Bytes) -> Vectors:
-    """Return the unit vectors of these directions; zeros for rows of zeros."""
+    """Decode vectors that `to_bytes` encoded, as unit vectors; zeros for rows of zeros."""
     floats = rows.astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", floats, floats))
     found: Vectors = floats / np.maximum(lengths, 1)[:, np.newaxis]
@@ -60,7 +60,7 @@ def unit(rows: Bytes) -> Vectors:
 
 
 def cosines(rows: Bytes, vector: Vectors) -> Vectors:
-    """Return the cosine of each row to a unit vector; 0 for rows of zeros."""
+    """Return the cosine of each row and a unit vector; 0 for rows of zeros."""
     floats = rows.astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", floats, floats))
     found: Vectors = floats @ vector / np.maximum(lengths, 1)
@@ -68,7 +68,7 @@ def cosines(rows: Bytes, vector: Vectors) -> Vectors:
 
 
 def bit_codes(vectors: npt.NDArray[Any]) -> Codes:
-    """Return one bit for each dimension of each vector: whether it is positive. Shape (dimensions / 64, vectors)."""
+    """Return the sign bits of vectors: 1 if a dimension is positive. Shape (dimensions / 64, vectors)."""
     packed = np.packbits(vectors > 0, axis=1)
     width = -(-packed.shape[1] // 8) * 8
     padded = np.zeros((len(packed), width), dtype=np.uint8)
@@ -78,7 +78,7 @@ def bit_codes(vectors: npt.NDArray[Any]) -> Codes:
 
 
 class CodedVectors:
-    """The vectors of one embedder by slot, in a table with the columns chunk, epoch and vectors. Not thread-safe."""
+    """Vectors of one embedder by slot, read from a table with columns chunk, epoch and vectors. Not thread-safe."""
 
     def __init__(self, table: str, dimensions: int) -> None:
         self._table = table
@@ -96,7 +96,7 @@ class CodedVectors:
         self.codes = np.stack([_grown(row, slots) for row in self.codes])
 
     def catch_up(self, connection: sqlite3.Connection, epoch: int) -> None:
-        """Read what was written after an epoch."""
+        """Read the vectors that were written after an epoch, which is a count of transactions."""
         query = f"SELECT chunk, vectors FROM {self._table} WHERE epoch > ?"  # noqa: S608 - the name of a table
         for chunk, data in connection.execute(query, (epoch,)):
             at = slice(chunk * ROW_SLOTS, (chunk + 1) * ROW_SLOTS)
@@ -105,7 +105,7 @@ class CodedVectors:
             self.codes[:, at] = bit_codes(rows)
 
     def nearness(self, vector: Vectors) -> npt.NDArray[np.uint8]:
-        """Return, for each slot, a number that is greater the more signs of its vector are those of another one."""
+        """Return the similarity of each slot's vector to `vector`: 255 minus the number of signs that differ."""
         code = bit_codes(vector[np.newaxis])[:, 0]
         near = np.full(self.codes.shape[1], 255, dtype=np.uint8)
         for row, bits in zip(self.codes, code, strict=True):
@@ -136,10 +136,10 @@ class PassageArrays:
         """Read what was written since the last use.
 
         Args:
-            epoch: The current epoch of the file.
+            epoch: The file's current epoch, which is a count of transactions.
 
         Returns:
-            Whether anything was.
+            Whether anything was read.
         """
         if epoch == self._epoch:
             return False
@@ -156,7 +156,7 @@ class PassageArrays:
         return True
 
     def allowed(self, connection: sqlite3.Connection, where: PassageFilter) -> Mask:
-        """Return which slots have a passage that a filter lets through."""
+        """Return a mask of the slots whose passage passes a filter."""
         mask: Mask = self.columns["used"] != 0
         for name, wanted in (("kind", where.kinds), ("space", where.spaces), ("group", where.groups)):
             if wanted is not None:

@@ -9,20 +9,20 @@ from engine.retrieval.passage_arrays import Columns, Ints, Mask, PassageArrays, 
 from engine.retrieval.passage_context import gathered, neighbourhood
 from engine.stores.embedder import Vectors
 
-# Passages whose figures are calculated with those of their neighbours, and whose vectors are compared exactly, after a
-# comparison of one bit for each dimension. In smaller indexes, all are.
+# Number of passages preselected by cheap scores: without neighbours, and with one bit per dimension of a vector. Exact
+# scores are calculated only for these. In an index with fewer passages, they are calculated for all.
 PRESELECTED = 1_000
 _BLOCK = 32  # figures in a block
-_BLOCKS_FOR_EACH = 4  # the fewest blocks for each figure that is selected
+_BLOCKS_FOR_EACH = 4  # blocks are used only if there are this many for each selected figure
 
 Floats = npt.NDArray[np.float32]
 
 
 def above(figures: npt.NDArray[Any], count: int) -> Ints:
-    """Return the positions of the `count` greatest figures, in order, and of others that are nearly as great.
+    """Return the positions of the `count` greatest figures, in order, and of some that are nearly as great.
 
-    At least `count` figures reach the `count`-th greatest of the maxima of all blocks. Not many more do if there are
-    many blocks. The maxima take a tenth of the time of a partition.
+    The threshold is the `count`-th greatest of the block maxima. At least `count` figures reach it, and not many more
+    if there are many blocks. Finding the maxima takes a tenth of the time of a partition.
     """
     if len(figures) <= count:
         return np.arange(len(figures))
@@ -39,7 +39,7 @@ def best(slots: Ints, figures: Floats, count: int) -> Ints:
     """Return the slots with the `count` greatest figures above 0, and all ties with the last one.
 
     Args:
-        slots: In order.
+        slots: Slot numbers in ascending order.
         figures: The figure of each slot.
     """
     positive = figures > 0
@@ -52,13 +52,13 @@ def best(slots: Ints, figures: Floats, count: int) -> Ints:
 
 
 def by_words(scores: Floats, columns: Columns, allowed: Mask, count: int) -> Ints:
-    """Return the slots with the best BM25 scores, after adding those of the neighbours.
+    """Return the slots with the best BM25 scores, after the scores of neighbouring passages are added.
 
     Args:
-        scores: The scores of all slots and a last value of 0; 0 for those that are not allowed.
+        scores: The score of each slot, 0 if the slot is not allowed, followed by a 0.
         columns: The columns of all slots.
-        allowed: Which slots may be returned.
-        count: The number of slots.
+        allowed: A mask of the slots that may be returned.
+        count: The number of slots to return; ties with the last one are returned as well.
     """
     some = above(scores[:-1], PRESELECTED)
     slots = neighbourhood(some[scores[some] > 0], columns)
@@ -67,7 +67,7 @@ def by_words(scores: Floats, columns: Columns, allowed: Mask, count: int) -> Int
 
 
 def preselected(arrays: PassageArrays, vector: Vectors, allowed: Mask, count: int) -> Ints:
-    """Return the slots whose vectors are probably nearest, in order."""
+    """Return, in ascending order, the slots whose vectors are probably nearest."""
     if np.count_nonzero(allowed) <= count:
         return np.flatnonzero(allowed)
     nearness = arrays.vectors.nearness(vector)
@@ -77,7 +77,7 @@ def preselected(arrays: PassageArrays, vector: Vectors, allowed: Mask, count: in
 
 
 class Meaning:
-    """The cosines of passages to a request, calculated for those that need it."""
+    """The cosines of passages and a request, calculated on demand."""
 
     def __init__(self, arrays: PassageArrays, vector: Vectors, allowed: Mask) -> None:
         self._arrays = arrays
@@ -87,7 +87,7 @@ class Meaning:
         self._cosines = np.zeros(len(arrays) + 1, dtype=np.float32)
 
     def candidates(self, count: int) -> Ints:
-        """Return the `count` nearest passages."""
+        """Return the slots of the `count` nearest passages."""
         near = preselected(self._arrays, self._vector, self._allowed, max(PRESELECTED, 2 * count))
         slots = neighbourhood(near, self._arrays.columns)
         slots = slots[self._allowed[slots]]
@@ -101,6 +101,6 @@ class Meaning:
         return self._cosines[slots]
 
     def of(self, slots: Ints) -> Floats:
-        """Return the cosines of these slots, with those of their neighbours."""
+        """Return the cosines of these slots, with the weighted cosines of their neighbours added."""
         self.own(neighbourhood(slots, self._arrays.columns))
         return gathered(self._cosines, slots, self._arrays.columns)

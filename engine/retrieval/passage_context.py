@@ -1,7 +1,8 @@
-"""Adds to the figures of a passage those of its neighbours: what was said before and after is part of its meaning.
+"""Adds the scores of neighbouring passages to a passage's own: what was said before and after is part of its meaning.
 
 An answer often has no word of the request, because the question before it has them. Therefore a passage that follows a
-question gets more. The neighbours are added when a search runs, so a new passage does not change stored ones.
+question gets a larger share of the question's score. Scores are added when a search runs, so a new passage does not
+change stored ones.
 """
 
 import numpy as np
@@ -9,14 +10,14 @@ import numpy.typing as npt
 
 from engine.retrieval.passage_arrays import NONE, Columns, Ints
 
-BEFORE, AFTER = 0.3, 0.3  # weights of the passage before and of the one after
-ANSWERED = 0.3  # additional weight of the passage before if it asks something
+BEFORE, AFTER = 0.3, 0.3  # weights of the passages before and after
+ANSWERED = 0.3  # additional weight of the passage before, if it is a question
 
 Floats = npt.NDArray[np.float32]
 
 
 def gathered(figures: Floats, slots: Ints, columns: Columns) -> Floats:
-    """Return the figures of some slots, with those of their neighbours.
+    """Return the figures of some slots, with the weighted figures of their neighbours added.
 
     Args:
         figures: Indexed by slot, with a last value of 0 for neighbours that do not exist.
@@ -25,13 +26,13 @@ def gathered(figures: Floats, slots: Ints, columns: Columns) -> Floats:
     """
     none = len(figures) - 1
     before, after = (np.minimum(columns[name][slots], none) for name in ("before", "after"))
-    asked = columns["asks"][np.minimum(before, none - 1)]  # for no neighbour the value does not matter
+    asked = columns["asks"][np.minimum(before, none - 1)]  # without a neighbour, the value does not matter
     found: Floats = figures[slots] + (BEFORE + ANSWERED * asked) * figures[before] + AFTER * figures[after]
     return found.astype(np.float32)
 
 
 def neighbourhood(slots: Ints, columns: Columns) -> Ints:
-    """Return these slots and those of their neighbours, each once, in order."""
+    """Return these slots and their neighbours' slots, each once, in order."""
     every = np.unique(np.concatenate([slots, columns["before"][slots], columns["after"][slots]]))
     found: Ints = every[every != NONE]
     return found

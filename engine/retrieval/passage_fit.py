@@ -1,7 +1,7 @@
 """`passage_fits`: the probabilities that passages answer a request, so that a search can say that nothing fits.
 
-A logistic model of figures that are comparable between searches. docs/design/memory-search.md says how the coefficients
-were fitted.
+They come from a logistic model of figures that are comparable between searches. docs/design/memory-search.md says how
+the coefficients were fitted.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from engine.retrieval.passage_ranking import PassageFigures
 
 BIAS = -15.91
 MEANING, MATCHED, REQUEST, RELATIVE = 1.51, 3.48, 1.80, 5.91
-FOREIGN = -1.13  # for a passage whose title shares no word with the request: somebody else said it
+FOREIGN = -1.13  # for a passage whose title shares no word with the request, such as another speaker's name
 
 Floats = npt.NDArray[np.float32]
 
@@ -21,8 +21,8 @@ def passage_fits(figures: PassageFigures, scores: Floats, request: float) -> Flo
 
     Args:
         figures: The figures of the candidates.
-        scores: Their scores.
-        request: Sum of the weights of the request's words, which grows with its length and their rarity.
+        scores: The scores of the candidates.
+        request: Sum of the weights of the request's words. Longer requests and rarer words make it greater.
     """
     best = float(scores.max(initial=0.0)) or 1.0
     evidence = MEANING * figures.meaning + MATCHED * figures.matched + FOREIGN * figures.foreign

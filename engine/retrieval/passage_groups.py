@@ -20,7 +20,7 @@ class GroupScores:
 
         Args:
             columns: The columns of all slots.
-            alone: The number of the group of passages without a group; -1 if there are none.
+            alone: The group number that all passages without a group have; -1 if there are none.
         """
         self._alone = alone
         self._sizes = np.bincount(columns["group"][columns["used"] != 0], minlength=1)
@@ -29,11 +29,11 @@ class GroupScores:
         self._mean = max(float(in_groups) / max(int(groups), 1), 1.0)
 
     def named(self, group: int) -> bool:
-        """Return whether this is the number of a group, and not that of passages without one."""
+        """Return whether this number denotes a real group, and not the passages without a group."""
         return group != self._alone
 
     def of(self, postings: TermPostings, slots: Ints, columns: Columns) -> Floats:
-        """Return the score of the group of each of these slots, which must be distinct."""
+        """Return, for each of these slots, the score of its passage's group. The slots must be distinct."""
         groups, own = np.unique(columns["group"][slots], return_inverse=True)
         alone = columns["group"][slots] == self._alone
         own = np.where(alone, len(groups) + np.arange(len(slots)), own)

@@ -1,8 +1,8 @@
 """`PassageIndex`: finds passages, such as facts and parts of documents, in one file that all processes of a home share.
 
 The file is an SQLite database, like that of a `StoredIndex`, so changes are atomic and immediately visible to all
-processes. It has what ranking needs but not the texts. Everything in it can be rebuilt: a damaged file, or one made
-with another embedder, is replaced by an empty one.
+processes. It contains what ranking needs, but not the texts. Everything in it can be rebuilt: a damaged file, or one
+made with another embedder, is replaced by an empty one.
 """
 
 import sqlite3
@@ -33,12 +33,12 @@ from engine.stores.embedder import Embedder
 ERASE_DEADLINE_S = 30.0
 CANDIDATES = 100  # passages taken from each ranking (words, meaning)
 PER_RESULT = 2  # candidates per requested result, if that gives more than CANDIDATES
-NEIGHBOURS = 3  # the distance within which a passage is near another one of its group
-NEIGHBOUR = 0.1  # what the score of such a passage is raised by
+NEIGHBOURS = 3  # passages of one group are near each other up to this difference of positions
+NEIGHBOUR = 0.1  # added to the score of such a passage
 
 
 class PassageIndex:
-    """A searchable set of passages in a file. Thread-safe. The file is opened at the first use; call `close` once."""
+    """A searchable set of passages in a file. Thread-safe. The file is opened on first use. Call `close` once."""
 
     def __init__(self, path: Path, embedder: Embedder) -> None:
         """Create an index.
@@ -86,10 +86,10 @@ class PassageIndex:
             return self._file.write(lambda connection: self._writer.write(connection, changes, notes))
 
     def erase(self) -> None:
-        """Rewrite the file, so that no byte of removed passages is left in it or in its write-ahead log.
+        """Rewrite the file without the content of removed passages, and empty its write-ahead log.
 
         Raises:
-            StoreBusy: Other processes used the file for too long.
+            StoreBusy: Other processes used the file for `ERASE_DEADLINE_S` seconds.
         """
         with self._lock:
             self._file.erase_deleted(ERASE_DEADLINE_S)
@@ -114,10 +114,10 @@ class PassageIndex:
         Args:
             query: The request.
             k: The number of results.
-            where: What may be returned. Other passages do not influence the order either.
+            where: Restricts what may be returned. Other passages do not influence the order either.
             near: The id of a passage that the request follows up on. Its neighbours rank higher.
         """
-        # One BLAS thread: these products take less time than synchronizing threads would, especially under load.
+        # Use one BLAS thread, because these products take less time than synchronizing threads, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
             arrays, count = self._arrays, max(CANDIDATES, PER_RESULT * k)
@@ -148,7 +148,7 @@ class PassageIndex:
             return [FoundPassage(ids[int(slots[at])], float(scores[at]), float(fits[at])) for at in order]
 
     def similar(self, text: str, k: int, where: PassageFilter = EVERYTHING) -> list[tuple[str, float]]:
-        """Return the `k` passages whose vectors are nearest to that of a text, each with the cosine similarity."""
+        """Return the ids of the `k` passages whose vectors are nearest to a text's, each with the cosine similarity."""
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
             vector = self._embedder.embed([text])[0]
@@ -180,7 +180,7 @@ class PassageIndex:
     def _match(
         self, connection: sqlite3.Connection, request: list[RequestWord], slots: Ints, allowed: Mask
     ) -> MatchedWords:
-        """Compare a request with the passages in these slots. `covered` includes the neighbours."""
+        """Compare a request with the passages in these slots. Matches in neighbouring passages add to `covered`."""
         every = neighbourhood(slots, self._arrays.columns)
         every = every[allowed[every]]
         matched = self._words.match(connection, request, every)
@@ -191,7 +191,7 @@ class PassageIndex:
         return MatchedWords(with_neighbours, matched.titled[at], matched.foreign[at])
 
     def _near(self, connection: sqlite3.Connection, id_: str) -> Mask:
-        """Return which slots are near a passage in its group."""
+        """Return a mask of the slots whose passages are near the given one, in the same group."""
         columns = self._arrays.columns
         found = connection.execute("SELECT slot FROM passages WHERE id = ?", (id_,)).fetchone()
         if found is None or not self._groups.named(int(columns["group"][found[0]])):

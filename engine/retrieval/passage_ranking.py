@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 WORDS, MEANING, MATCHED = 0.35, 0.25, 0.40  # weights of the figures; each is divided by its best value
 GROUP = 0.2  # weight of the group's score
-LENGTH = 0.05  # for each e-fold of a passage's terms: a short one rarely says something
-ASKS = 0.07  # what a passage loses that asks something instead of saying it
-TITLED = 0.1  # for a passage whose title has a word of the request, such as its speaker
+LENGTH = 0.05  # times the logarithm of a passage's length in terms: short passages say little
+ASKS = 0.07  # subtracted for a passage that ends with a question
+TITLED = 0.1  # added for a passage whose title has a word of the request, such as the name of the speaker
 
 Floats = npt.NDArray[np.float32]
 
@@ -25,11 +25,11 @@ class PassageFigures:
         words: BM25 scores.
         meaning: Cosines.
         matched: The share of the request's words that match.
-        titled: Whether a word of its title is in the request.
-        foreign: Whether it has a title, of which no word is in the request.
+        titled: 1 if a word of the candidate's title is in the request, otherwise 0.
+        foreign: 1 if the candidate has a title, but no word of it is in the request, otherwise 0.
         group: The score of the group that a candidate is in.
         length: The number of terms.
-        asks: Whether it ends with a question.
+        asks: 1 if the candidate ends with a question, otherwise 0.
     """
 
     words: Floats
@@ -51,7 +51,7 @@ class PassageFigures:
 
 
 def _of_best(figures: Floats) -> Floats:
-    """Divide figures by the best one. Negative ones become 0."""
+    """Divide figures by the greatest one. Negative figures become 0."""
     best = float(figures.max(initial=0.0))
     found: Floats = (np.maximum(figures, 0) / (best or 1.0)).astype(np.float32)
     return found

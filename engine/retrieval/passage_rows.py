@@ -1,6 +1,6 @@
-"""The tables of a `PassageIndex` as a transaction changes them: numbered texts, slots, and rows of columns and vectors.
+"""Changes the tables of a `PassageIndex` in a transaction: numbered texts, slots, and rows of columns and vectors.
 
-Changes are collected and written once at the end, because several passages share a row.
+A slot is the number of a passage. Changes are collected and written once at the end, because passages share rows.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from engine.retrieval.passage_arrays import COLUMNS, ROW_SLOTS, Bytes
 
 
 class NumberedTexts:
-    """A table that assigns a number to each text while passages hold it. Numbers are never assigned again."""
+    """A table that assigns a number to each text that passages use. Numbers are never reused."""
 
     def __init__(self, connection: sqlite3.Connection, table: str) -> None:
         self._connection = connection
@@ -24,7 +24,7 @@ class NumberedTexts:
         self._change: Counter[int] = Counter()
 
     def numbers(self, texts: Iterable[str]) -> dict[str, int]:
-        """Return the number of each text, after inserting the new ones, which `hold` must be called for."""
+        """Return the number of each text, after inserting new texts. `hold` must then be called for the new ones."""
         wanted = set(texts)
         query = f"SELECT text, number FROM {self._table} WHERE text"  # noqa: S608 - the name of a table
         known: dict[str, int] = dict(select_in(self._connection, query, wanted))
@@ -39,15 +39,15 @@ class NumberedTexts:
         return known
 
     def hold(self, numbers: Iterable[int]) -> None:
-        """Count one more holder of each of these numbers."""
+        """Count one more passage that uses each of these numbers."""
         self._change.update(numbers)
 
     def release(self, numbers: Iterable[int]) -> None:
-        """Count one holder less of each of these numbers."""
+        """Count one passage less that uses each of these numbers."""
         self._change.subtract(numbers)
 
     def store(self) -> None:
-        """Write the numbers of holders, and delete texts without a holder."""
+        """Write how many passages use each text, and delete texts that no passage uses any longer."""
         rows = [(change, number) for number, change in self._change.items() if change]
         update = f"UPDATE {self._table} SET holders = holders + ? WHERE number = ?"  # noqa: S608 - the name of a table
         self._connection.executemany(update, rows)
@@ -57,7 +57,7 @@ class NumberedTexts:
 
 
 class Slots:
-    """Assigns slots to new passages: first those of removed passages, then new ones at the end."""
+    """Assigns slots (numbers) to new passages: first the slots of removed passages, then new slots at the end."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -67,7 +67,7 @@ class Slots:
         self._any_free = bool(last_free)
 
     def take(self) -> int:
-        """Return a slot that no passage has."""
+        """Return a free slot, and mark it as used."""
         if self._any_free:
             row = self._connection.execute("SELECT min(slot) FROM free").fetchone()
             if row[0] is not None:
@@ -78,7 +78,7 @@ class Slots:
         return int(self._next - 1)
 
     def give_back(self, slot: int) -> None:
-        """Return the slot of a removed passage."""
+        """Mark the slot of a removed passage as free."""
         self._connection.execute("INSERT INTO free VALUES (?)", (slot,))
 
 
@@ -91,7 +91,7 @@ class ChunkRows:
         self._chunks: dict[int, tuple[npt.NDArray[np.void], Bytes]] = {}
 
     def columns(self, slot: int) -> Any:
-        """Return the columns of a slot, which may be assigned to."""
+        """Return the columns of a slot. Assignments to them are written by `store`."""
         return self._chunk(slot)[0][slot % ROW_SLOTS : slot % ROW_SLOTS + 1]
 
     def put(self, slot: int, vector: Bytes) -> None:
@@ -105,7 +105,7 @@ class ChunkRows:
         vectors[slot % ROW_SLOTS] = 0
 
     def store(self, epoch: int) -> None:
-        """Write all rows that were used."""
+        """Write all rows that were read or changed."""
         rows = [
             (chunk, epoch, columns.tobytes(), vectors.tobytes()) for chunk, (columns, vectors) in self._chunks.items()
         ]

@@ -6,11 +6,11 @@ from engine.retrieval.document import Field
 from engine.retrieval.passage import Passage
 
 MOST_CHARACTERS = 8_000  # characters read from a title or a text
-_CLOSING = " \t\r\n\"')]}*_\u2019\u201d"  # characters after which a question mark still ends the text
+_CLOSING = " \t\r\n\"')]}*_\u2019\u201d"  # characters that may follow the question mark at the end of a question
 
 
 def fields_of(passage: Passage) -> tuple[Field, ...]:
-    """Return the fields for BM25: the title, the text, and the month of its time, since requests name months."""
+    """Return the fields for BM25: the title, the text, and the month of the passage, since requests name months."""
     return (
         Field(passage.title[:MOST_CHARACTERS], usual=2.0, b=0.3),
         Field(passage.text[:MOST_CHARACTERS], b=0.4),
@@ -19,7 +19,7 @@ def fields_of(passage: Passage) -> tuple[Field, ...]:
 
 
 def embedded_text(passage: Passage) -> str:
-    """Return the text that is embedded."""
+    """Return the text to embed: the title, if any, and the text."""
     title, text = passage.title[:MOST_CHARACTERS], passage.text[:MOST_CHARACTERS]
     return f"{title}: {text}" if title else text
 
@@ -30,7 +30,7 @@ def asks(passage: Passage) -> bool:
 
 
 def month_of(time: float) -> str:
-    """Return the month and the year of a time, in words; "" for the epoch, which stands for an unknown time."""
+    """Return the month and year of a time, such as "March 2026"; "" for 0, which stands for an unknown time."""
     if not time:
         return ""
     try:

@@ -1,6 +1,6 @@
-"""`PassageWords`: compares a request with passages word by word, where words of similar meaning match partly.
+"""`PassageWords`: compares a request with passages word by word. Words with similar meanings match in part.
 
-This is the comparison of `word_match`, with words that are read from the file of a `PassageIndex` when they are needed.
+The comparison is the same as in `word_match`, but words are read from the file of a `PassageIndex` when needed.
 """
 
 import sqlite3
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RequestWord:
-    """A word of a request: its weight, and the number of its term; -1 if no passage contains it."""
+    """A word of a request, with its weight and the number of its term, which is -1 if no passage contains the term."""
 
     word: str
     weight: float
@@ -33,8 +33,8 @@ class MatchedWords:
 
     Attributes:
         covered: The share of the request's words that match the passage, weighted by their rarity.
-        titled: Whether a word of its title is in the request.
-        foreign: Whether it has a title, of which no word is in the request.
+        titled: 1 if a word of the passage's title is in the request, otherwise 0.
+        foreign: 1 if the passage has a title, but no word of it is in the request, otherwise 0.
     """
 
     covered: Floats
@@ -47,7 +47,7 @@ class PassageWords:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._terms = np.zeros(0, dtype=np.int64)  # the number of the term, by number of the word; -1 if not read yet
+        self._terms = np.zeros(0, dtype=np.int64)  # word number -> term number; -1 if not read yet
         self._vectors: Bytes = np.zeros((0, embedder.dimensions), dtype=np.int8)
 
     def forget(self) -> None:
@@ -78,7 +78,7 @@ class PassageWords:
     def _similarity(
         self, connection: sqlite3.Connection, request: Sequence[RequestWord], numbers: Ints
     ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return the similarity of each word of a request (row) to these words, and which of these it contains."""
+        """Return the similarity of each request word (row) to these words, and a mask of words in the request."""
         self._read(connection, numbers)
         vectors = self._embedder.embed([each.word for each in request])
         similarity = word_similarity(vectors, unit(self._vectors[numbers]))
@@ -87,7 +87,7 @@ class PassageWords:
         return similarity, np.isin(of_words, of_request)
 
     def _read(self, connection: sqlite3.Connection, numbers: Ints) -> None:
-        """Read those of these words, in order, that have not been read yet."""
+        """Read the words with these numbers, which are in ascending order, unless they have been read already."""
         if len(numbers) and numbers[-1] >= len(self._terms):
             room = max(1024, int(numbers[-1]) * 5 // 4 + 1)
             terms, vectors = np.full(room, -1, dtype=np.int64), np.zeros((room, self._vectors.shape[1]), dtype=np.int8)

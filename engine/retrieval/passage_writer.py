@@ -1,6 +1,6 @@
-"""`PassageWriter`: writes any number of passages to the file of a `PassageIndex` in one transaction; its tables.
+"""`PassageWriter`: writes passages to the file of a `PassageIndex` in one transaction. Also defines the file's tables.
 
-What no passage needs any longer (terms, words, names of groups) is deleted in the same transaction.
+Terms, words and group names that no passage needs any longer are deleted in the same transaction.
 """
 
 import sqlite3
@@ -48,9 +48,10 @@ class _StoredPassage:
     """A stored passage.
 
     Attributes:
-        terms, words: The numbers of its terms, and of one word for each term.
-        place: The number of its group.
-        position: Its position in the group.
+        terms: The numbers of the passage's terms.
+        words: The number of one word for each term.
+        place: The number of the passage's group.
+        position: The passage's position in the group.
     """
 
     slot: int
@@ -119,7 +120,7 @@ class PassageWriter:
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     def _words(self, passage: Passage) -> dict[str, str]:
-        """Return the terms of a passage, each with the word that was stemmed to it."""
+        """Return the terms of a passage, each with the word that it was stemmed from."""
         return self._splitter.with_words(f"{passage.title[:MOST_CHARACTERS]} {passage.text[:MOST_CHARACTERS]}")
 
     def _word_numbers(
@@ -144,10 +145,10 @@ class _Transaction:
         self.connection = connection
         self.chunks = ChunkRows(connection, dimensions)
         self.terms, self.words, self.names = (NumberedTexts(connection, name) for name in ("terms", "words", "names"))
-        self._postings: dict[tuple[int, int], int] = {}  # term and slot -> impact; 0 to remove it
+        self._postings: dict[tuple[int, int], int] = {}  # (term, slot) -> impact; 0 removes the posting
 
     def remove(self, row: _StoredPassage) -> None:
-        """Remove a passage, except its columns and vector."""
+        """Remove a passage, except for its columns and vector."""
         self.connection.execute("DELETE FROM passages WHERE slot = ?", (row.slot,))
         self.terms.release(row.terms.tolist())
         self.words.release(row.words.tolist())
@@ -162,7 +163,15 @@ class _Transaction:
     def add(
         self, id_: str, row: _StoredPassage, heads: int, impacts: npt.NDArray[np.uint8], vector: npt.NDArray[np.int8]
     ) -> None:
-        """Add a passage. heads: the number of terms of its title, which come first."""
+        """Add a passage.
+
+        Args:
+            id_: The id of the passage.
+            row: The passage's row.
+            heads: The number of terms in the title. They come first in the row.
+            impacts: The impact of each term.
+            vector: The embedding of the passage.
+        """
         self.terms.hold(row.terms.tolist())
         self.words.hold(row.words.tolist())
         for term, impact in zip(row.terms.tolist(), impacts.tolist(), strict=True):
@@ -172,7 +181,7 @@ class _Transaction:
         self.connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
     def link(self, row: _StoredPassage) -> None:
-        """Make a passage and its neighbours know each other."""
+        """Store the neighbours of a passage in its columns, and the passage in its neighbours' columns."""
         query = "SELECT slot FROM passages WHERE place = ? AND position = ? LIMIT 1"
         for name, back, step in (("before", "after", -1), ("after", "before", 1)):
             found = self.connection.execute(query, (row.place, row.position + step)).fetchone()

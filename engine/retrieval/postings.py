@@ -10,8 +10,8 @@ import numpy.typing as npt
 from engine.retrieval.index_file import select_in
 
 MOST_BYTES = 16 * 1024 * 1024  # memory for the postings of recently used terms
-DENSE_FROM = 1 / 8  # share of the documents from which a term is kept as one number per slot, which is faster to add
-# To find a lower bound of the best scores: the most blocks for each of them, and the fewest scores in a block.
+DENSE_FROM = 1 / 8  # a term in more than this share of documents is kept as one number per slot, which is faster to add
+# For the threshold in `above`: the most blocks per requested score, and the fewest scores in a block.
 _BLOCKS, _IN_BLOCK = 16, 8
 
 Ints = npt.NDArray[np.integer]
@@ -19,15 +19,16 @@ Floats = npt.NDArray[np.float32]
 
 
 def terms_of(connection: sqlite3.Connection, terms: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return the number of each known term, and how many documents contain it."""
+    """Return the id of each known term, and how many documents contain the term."""
     found = select_in(connection, "SELECT term, number, holders FROM terms WHERE term", terms)
     return {term: (number, holders) for term, number, holders in found}
 
 
 class Postings:
-    """The postings of recently used terms. Not thread-safe; `StoredIndex` holds a lock while it uses it.
+    """Caches the postings of recently used terms. Not thread-safe; `StoredIndex` holds a lock while it uses them.
 
-    A term that many documents contain is kept as one impact for each slot, any other as its slots and their impacts.
+    A term that many documents contain is stored as one impact for each slot (document number), any other term as the
+    slots of its documents and the impact on each.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class Postings:
         halves = [len(blob) // 2 for blob in blobs]
         slots = np.frombuffer(b"".join(blob[:half] for blob, half in zip(blobs, halves, strict=True)), np.uint32)
         impacts = np.frombuffer(b"".join(blob[half:] for blob, half in zip(blobs, halves, strict=True)), np.float32)
-        kept: tuple[Ints | None, Floats] = (slots.astype(np.intp), impacts)  # numpy indexes arrays by this type
+        kept: tuple[Ints | None, Floats] = (slots.astype(np.intp), impacts)  # the type with which numpy indexes arrays
         if len(slots) > DENSE_FROM * size:
             every = np.zeros(size, dtype=np.float32)
             every[slots] = impacts
@@ -93,7 +94,7 @@ class Postings:
 
 
 def best_of(scores: Floats, count: int) -> dict[int, float]:
-    """Return the `count` best scores above 0 by slot, and all ties with the last one, so that the order is stable."""
+    """Return the `count` best scores above 0 by slot, and all ties with the last one for a stable order."""
     found = above(scores, count)
     found = found[scores[found] > 0]
     if len(found) > count:
@@ -105,8 +106,8 @@ def best_of(scores: Floats, count: int) -> dict[int, float]:
 def above(scores: Floats, count: int) -> Ints:
     """Return the positions of the `count` greatest scores, in order, and of some others that are nearly as great.
 
-    The greatest scores of many small blocks are partitioned instead of all scores, which takes a tenth of the time: at
-    least `count` scores reach the `count`-th greatest of them.
+    The threshold is the `count`-th greatest of the block maxima, which at least `count` scores reach. Partitioning the
+    maxima takes a tenth of the time of partitioning all scores.
     """
     blocks = min(count * _BLOCKS, len(scores) // _IN_BLOCK)
     if blocks <= count:

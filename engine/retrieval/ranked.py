@@ -14,16 +14,16 @@ class Ranked:
 
     Attributes:
         id: Id of the document.
-        score: The score relative to the best result of this query, from 0 to 1, times the factor of the document; plus
-            1 if the query contains its name, or plus 2 if it contains the exact spelling.
+        score: The score relative to the best result of this query, from 0 to 1, times the document's factor. If the
+            query contains the document's name, 1 is added, or 2 if the spelling is exact.
         similarity: Cosine of the query and the document's nearest vector; 0 if it was not among the nearest.
         bm25: BM25 score; 0 if no word matched.
         covered: Share of the query's words for which the document has the same or a similar word, from 0 to 1.
         fit: Probability that the document is useful, from 0 to 1 (`FitEvidence.probability`); 1 if named.
-        named: Whether the query contains its name.
+        named: Whether the query contains the document's name.
         learned: Score of the learned ranking, from 0 to 1 for the best candidate; 0 without a model.
-        clauses: Scores for each clause of the request by words and meaning, from 0 to 1; empty if it has only one.
-        evidence: What `fit` was calculated from; None if the result was not ranked by an index.
+        clauses: Scores by words and meaning for each clause of the request, from 0 to 1; empty for a single clause.
+        evidence: The figures from which `fit` was calculated; None if the result was not ranked by an index.
     """
 
     id: str
@@ -40,11 +40,11 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class LearnedShares:
-    """What the learned ranking's score of one document for one request comes from.
+    """How the words and the embedding of a request contribute to a document's score in the learned ranking.
 
     Attributes:
-        words: The share of each word of the request. A negative one is evidence against the document.
-        meaning: The share of the request's embedding. All shares together are 1.
+        words: The share of each word of the request. A negative share is evidence against the document.
+        meaning: The share of the request's embedding. The sum of all shares is 1.
     """
 
     words: Mapping[str, float]

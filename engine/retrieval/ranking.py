@@ -43,18 +43,18 @@ class Figures:
 
     Attributes:
         ids: The candidates.
-        sparse: BM25 scores of those that share a word with the request.
-        dense: Cosine similarities of those that are among the nearest.
+        sparse: BM25 scores of the candidates that share a word with the request.
+        dense: Cosine similarities of the candidates that are among the nearest.
         named: 2 for a candidate whose exact name is in the request, 1 if the spelling differs in case or `-` for `_`.
         matched: Result of the word-by-word comparison, in the order of `ids`.
         terms: Number of terms in the request.
         request: `FitEvidence.request`.
         chat: `FitEvidence.chat`.
-        usual: The usual cosine of a line of small talk and its nearest vector in the same index.
-        clauses: The figures for each clause; empty if the request has only one.
+        usual: Mean and deviation of the cosine of a line of small talk and its nearest vector in the same index.
+        clauses: The figures for each clause; empty if the request has only one clause.
         learned: Scores of the learned ranking in the order of `ids`; None without a model.
         weight: Weight of the learned ranking, from 0 to 1.
-        farthest: The least of the nearest documents' cosines, an upper bound for all others.
+        farthest: The lowest cosine in the search for the nearest documents: an upper bound for all other documents.
     """
 
     ids: Sequence[str]
@@ -100,7 +100,7 @@ def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked
     Args:
         figures: The candidates with their figures.
         k: The number of results.
-        weigh: Returns factors for their scores, such as success rates.
+        weigh: Returns factors for the scores of the candidates, such as success rates.
     """
     ids, sparse, dense, named, matched = figures.ids, figures.sparse, figures.dense, figures.named, figures.matched
     bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)

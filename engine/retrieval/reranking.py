@@ -24,10 +24,10 @@ RERANKED = 50  # this many of the best results are compared with the request
 # The weight of the comparison depends on the number of terms in the request: a short request has few words to match.
 SHORT, LONG = 6, 16
 MOST_WEIGHT, LEAST_WEIGHT = 0.65, 0.2
-MOST_CHARACTERS = 200  # characters of a request or clause that are compared; the time grows with them
+MOST_CHARACTERS = 200  # characters of a request or clause that are compared; longer texts take more time
 MOST_COMPARED = 5  # clauses of a request that are compared
 CLAUSES = 0.6  # weight of the clause that a result matches best; the whole request has the remaining weight
-SOFTNESS = 0.05  # difference of cosines by which a farther text of a result counts a factor of e less
+SOFTNESS = 0.05  # a text counts 1/e as much if its cosine is lower by this much
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class SentenceReranker:
 
         Args:
             load: Loads the model; called once, in a thread.
-            cache: Keeps the vectors of documents.
+            cache: Stores the vectors of documents.
         """
         self._load = load
         self._cache = cache
@@ -81,7 +81,7 @@ class SentenceReranker:
             weight, parts = _weight(len(self._terms.with_words(query))), clauses_of(query, self._terms)
             weights = [_weight(len(self._terms.with_words(part))) for part in parts]
         vectors = embedder.embed([part[:MOST_CHARACTERS] for part in parts[:MOST_COMPARED] or [query]])
-        whole = vectors.mean(axis=0, keepdims=True)  # with clauses, nearly the vector of the whole request
+        whole = vectors.mean(axis=0, keepdims=True)  # the mean over the clauses is close to the whole request's vector
         relative = _relative(np.concatenate([whole, vectors]) if parts else whole, others, texts, known)
         best = max((one.score for one in others), default=0.0) or 1.0
         scores = np.array([one.score / best for one in others], dtype=np.float32)
@@ -155,10 +155,10 @@ def _relative(
 ) -> Floats:
     """Return the similarity of each result (column) relative to the best one; -1 for a result without vectors.
 
-    All texts of a result count, but those much farther from the request than its nearest one count little.
+    All texts of a result count, but texts much farther from the request than the result's nearest text count little.
 
     Args:
-        vectors: A vector for each row: of the whole request, and of its clauses.
+        vectors: One vector for each row: the vector of the whole request, then those of its clauses.
     """
     similarity = np.full((len(vectors), len(results)), -1.0, dtype=np.float32)
     for at, one in enumerate(results):
@@ -177,8 +177,8 @@ def _of_clauses(results: Sequence[Ranked], relative: Floats, weights: Sequence[f
     """Return the score of each result for the clause that it matches best, by words and sentences.
 
     Args:
-        relative: The result of `_relative` for the first clauses. The others count by words only.
-        weights: The weight of the sentences for each clause.
+        relative: The result of `_relative` for the first clauses. Further clauses count by words only.
+        weights: The weight of the comparison of sentences for each clause.
     """
     words = np.zeros((len(weights), len(results)), dtype=np.float32)
     for at, one in enumerate(results):

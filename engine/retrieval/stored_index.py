@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class StoredIndex:
-    """A searchable set of documents in a file. Thread-safe. The file is opened at the first use; call `close` once."""
+    """A searchable set of documents in a file. Thread-safe. The file is opened on first use. Call `close` once."""
 
     def __init__(self, path: Path, embedder: Embedder, dense_weight: float = DENSE_WEIGHT) -> None:
         """Create an index.
@@ -157,7 +157,7 @@ class StoredIndex:
         return ranking(figures, k, weigh)
 
     def learned_shares(self, query: str, ids: Collection[str]) -> dict[str, LearnedShares]:
-        """Return what the learned ranking's scores of these documents come from; nothing without a model."""
+        """Return how a query contributes to these documents' scores in the learned ranking; empty without a model."""
         with self._reading() as connection:
             self._catch_up(connection)
             slots = [row[0] for row in select_in(connection, "SELECT slot FROM documents WHERE id", ids)]
@@ -188,7 +188,7 @@ class StoredIndex:
             return self._file.write(lambda connection: self._learned.store(connection, row))
 
     def vectors_of(self, ids: Iterable[str]) -> tuple[list[str], Vectors]:
-        """Return the names and vectors of these documents, for a vector store. A document has one or more vectors."""
+        """Return the vectors of these documents, and a name for each, for a vector store."""
         names: list[str] = []
         rows: list[int] = []
         with self._reading() as connection:
@@ -231,9 +231,11 @@ class StoredIndex:
         """Compare a request, and each of its clauses, with documents.
 
         Args:
+            connection: Has an open transaction.
+            query: The text of the request.
             asked: The words of the request.
-            slots: The slots of the documents.
-            rows: The documents.
+            slots: The slot numbers of the documents.
+            rows: The stored data of the documents.
         """
         texts = clauses_of(query, self._terms)
         terms = [self._terms.with_words(text) for text in texts]
@@ -274,12 +276,12 @@ def _count(connection: sqlite3.Connection) -> int:
 
 
 def _known_weights(words: Sequence[QueryWord]) -> dict[int, float]:
-    """Return the weights of those words that documents contain, by number of their terms."""
+    """Return the weights of the words that occur in documents, by term id."""
     return {word.number: word.weight for word in words if word.number is not None}
 
 
 def _named_in(connection: sqlite3.Connection, query: str) -> dict[int, int]:
-    """Return the slots of the documents that the query names: 2 for the exact spelling, 1 for a similar one."""
+    """Return the slots of documents named in the query, each with 2 for the exact spelling, or 1 for a similar one."""
     spelled = names_in(query)
     rows = select_in(connection, "SELECT slot, called FROM documents WHERE folded", {folded(word) for word in spelled})
     return {slot: 2 if called in spelled else 1 for slot, called in rows}

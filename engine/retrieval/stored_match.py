@@ -21,9 +21,9 @@ class QueryWord:
     """A word of a request.
 
     Attributes:
-        term: The term that it is stemmed to.
-        weight: Its weight.
-        number: The number of the term, or None if no document contains it.
+        term: The term that the word is stemmed to.
+        weight: The weight of the term.
+        number: The id of the term, or None if no document contains the term.
     """
 
     term: str
@@ -44,7 +44,7 @@ class StoredMatch:
         self._words.clear()
 
     def forget_holders(self) -> None:
-        """Discard how many documents contain each term, because the index has changed."""
+        """Discard the cached document counts of terms, because the index has changed."""
         self._words.forget_holders()
 
     def parts(

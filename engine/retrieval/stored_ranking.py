@@ -1,7 +1,7 @@
 """`StoredRanking`: the learned ranking of a `StoredIndex`, stored in the same file as a few versions of one matrix.
 
 A document's weights are not stored, but calculated from its texts. Therefore the model needs no memory per document,
-and a new request of a document takes effect at once. A version only says how much each feature counts.
+and a request that is added to a document takes effect at once. A version only says how much each feature counts.
 """
 
 import sqlite3
@@ -88,14 +88,14 @@ class StoredRanking:
         ends = np.flatnonzero(every == 0)  # each text ends with 0
         lengths = np.diff(ends, prepend=-1)
         shares = 1 / np.maximum(np.repeat(lengths, lengths) - 1, 1) ** 0.5
-        # A word of 0 has the sign 0, so the value at its position does not matter.
+        # The terminating 0 has the sign 0, so the value at its position does not matter.
         found += np.bincount(owners, direction[np.abs(every) - 1] * np.sign(every) * shares, len(rows))
         return found.astype(np.float32)
 
     def shares(
         self, words: Mapping[str, str], vector: Vectors, rows: Iterable[CandidateRow], vectors: Vectors
     ) -> dict[str, LearnedShares]:
-        """Return what the score of each of these documents for a request comes from; nothing without a model.
+        """Return how a request contributes to the score of each of these documents; empty without a model.
 
         Args:
             words: The terms of the request, each with its word.

@@ -38,7 +38,7 @@ class Terms:
         return stems
 
     def with_words(self, text: str) -> dict[str, str]:
-        """Return each term once, in order, with the first word that was stemmed to it."""
+        """Return each term once, in order, with the first word that it was stemmed from."""
         words = list(_words(text))
         found: dict[str, str] = {}
         for stem, word in zip(self._stemmer.stemWords(words), words, strict=True):

@@ -1,4 +1,4 @@
-"""`VectorTable`: the vectors of a `StoredIndex` in memory, and the nearest ones to a request."""
+"""`VectorTable`: keeps the vectors of a `StoredIndex` in memory, and finds those nearest to a request."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ VECTOR_CHUNK = 64  # vectors in one row; a change rewrites a whole row
 # the signs of all dimensions (Hamming distance) instead, 95.5.
 _FIRST = 64
 _PRESELECTED = 2_000  # the fewest vectors to compare in all dimensions; in smaller indexes, all vectors are compared
-_SPARE = 8  # room for another vector per this many, so that an addition does not copy all vectors
+_SPARE = 8  # arrays grow by an eighth more than needed, so that not every addition copies all vectors
 
 _NO_COSINE = -2.0  # less than any cosine
 _TINY = 1e-6
@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class VectorTable:
-    """All vectors by position, and the slot that owns each. Not thread-safe; `StoredIndex` holds a lock."""
+    """All vectors, by position, and the slot (number) of each vector's document. Not thread-safe."""
 
     def __init__(self, dimensions: int) -> None:
         self._dimensions = dimensions
@@ -45,12 +45,12 @@ class VectorTable:
         self._owners: npt.NDArray[np.uint32] = np.zeros(0, dtype=np.uint32)
         self._first: Vectors = np.zeros((0, min(_FIRST, self._dimensions)), dtype=np.float32)  # normalized
         self._free: Ints = np.zeros(0, dtype=np.intp)
-        self._probed: Floats = np.zeros((0, 0), dtype=np.float32)  # by chunk, the greatest cosine of each probe
+        self._probed: Floats = np.zeros((0, 0), dtype=np.float32)  # per chunk, the greatest cosine of each probe
         self._usual = Usual()
 
     @property
     def vectors(self) -> Vectors:
-        """All vectors by position; those of unused positions have no meaning."""
+        """All vectors by position. Rows at unused positions are meaningless."""
         return self._vectors[: self._rows]
 
     @property
@@ -60,7 +60,7 @@ class VectorTable:
 
     @property
     def usual(self) -> Usual:
-        """The statistics of the greatest cosine of each probe with any vector."""
+        """The mean and deviation, over all probes, of a probe's greatest cosine with any vector."""
         return self._usual
 
     def catch_up(self, connection: sqlite3.Connection, epoch: int, probes: Vectors) -> bool:
@@ -133,7 +133,7 @@ class VectorTable:
         return near
 
     def _preselect(self, vector: Vectors, wanted: int) -> Ints | slice:
-        """Return the positions of the vectors whose first dimensions are nearest, in order; all of a small index."""
+        """Return the positions of vectors whose first dimensions are nearest, in order. A small index returns all."""
         size = max(_PRESELECTED, 4 * wanted)
         if self._rows <= size:
             return slice(0, self._rows)

@@ -29,18 +29,18 @@ class WordCache:
 
     def clear(self) -> None:
         """Discard everything, because the file was replaced."""
-        self._at: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)  # word -> place in the arrays, -1 if missing
+        self._at: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)  # word number -> array index, or -1
         self._count = 0
         self._terms: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._vectors: Vectors = np.zeros((0, self._dimensions), dtype=np.float32)
         self.forget_holders()
 
     def forget_holders(self) -> None:
-        """Discard the numbers of documents, because the index has changed."""
-        self._holders: Floats = np.zeros(0, dtype=np.float32)  # by number of the term, -1 if missing
+        """Discard how many documents contain each term, because the index has changed."""
+        self._holders: Floats = np.zeros(0, dtype=np.float32)  # by term number; -1 if missing
 
     def places(self, connection: sqlite3.Connection, words: Ints) -> Ints:
-        """Return the place of each of these words, which is valid until the next call. Missing words are read."""
+        """Return each word's place (array index), which is valid until the next call. Missing words are read."""
         highest = int(words.max()) if len(words) else -1
         self._at = _enlarged(self._at, highest + 1)
         missing = np.unique(words[self._at[words] < 0])
@@ -58,15 +58,15 @@ class WordCache:
 
     @property
     def count(self) -> int:
-        """The number of places in use."""
+        """The number of words in the arrays."""
         return self._count
 
     def terms(self, places: Ints) -> npt.NDArray[np.int64]:
-        """Return the number of the term of each word, by its place."""
+        """Return the term numbers of the words at these places in the arrays."""
         return self._terms[places]
 
     def vectors(self, places: Ints) -> Vectors:
-        """Return the vector of each word, by its place."""
+        """Return the vectors of the words at these places in the arrays."""
         return self._vectors[places]
 
     def holders(self, connection: sqlite3.Connection, terms: Ints) -> Floats:

@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """How well each document matches a request: two shares from 0 to 1, in which rare words count more.
+    """Measures how well each document matches a request: two shares from 0 to 1, in which rare words count more.
 
     The shares are comparable between queries.
 
@@ -41,13 +41,13 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class WordLists:
-    """The words of several documents, as ids in one list. Each document's words start with those of its head.
+    """The words of several documents, as ids in one list. The words of a document's name and description come first.
 
     Attributes:
         distinct: Each id once.
         positions: For each word of the concatenated list, its index in `distinct`.
         lengths: The number of words of each document.
-        heads: The number of words in the head of each document.
+        heads: The number of words in each document's name and description.
     """
 
     distinct: Ints
@@ -57,7 +57,11 @@ class WordLists:
 
     @classmethod
     def of(cls, documents: Sequence[tuple[Ints, int]]) -> "WordLists":
-        """Concatenate the words of `documents`: for each, the ids of its words and the size of its head."""
+        """Concatenate the words of documents.
+
+        Args:
+            documents: For each document, the ids of its words, and how many of them are in its name and description.
+        """
         lists = [numbers for numbers, _ in documents]
         distinct, positions = np.unique(np.concatenate(lists or [np.zeros(0, dtype=np.uint32)]), return_inverse=True)
         lengths = np.array([len(numbers) for numbers in lists], dtype=np.int64)
@@ -75,7 +79,7 @@ def compare(
         weights: Weights of the words of the request.
         rare: The rarity of each word of `words.distinct`.
         words: The words of the documents.
-        parts: The rows of each part.
+        parts: For each part of the request, the rows of its words.
     """
     covered = np.zeros((len(parts), len(words.lengths)), dtype=np.float32)
     meant = np.zeros_like(covered)
@@ -110,7 +114,7 @@ def word_similarity(ours: Floats, theirs: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The ids of the words of one document, one for each term. The first `head` words are those of its head."""
+    """The ids of a document's words, one for each term. The first `head` words are in its name and description."""
 
     numbers: Ints
     head: int
@@ -132,7 +136,7 @@ class WordMatch:
         """Add a document, or replace the one with the same id."""
         self.remove(document_id)
         of_head = self._splitter.with_words(head)
-        # Terms of the head come first. Where a term occurs in both, the word of the head is used.
+        # Terms of the head come first. If a term occurs in both texts, the word of the head is used.
         ordered = of_head | self._splitter.with_words(rest) | of_head
         terms, _ = self._terms.hold(ordered)
         words, new = self._words.hold(ordered.values())
@@ -154,9 +158,9 @@ class WordMatch:
         """Compare a request with documents.
 
         Args:
-            words: The request, as terms with their words.
-            weights: Weights of the terms.
-            ids: The documents.
+            words: The terms of the request, each with its word.
+            weights: The weights of the terms.
+            ids: The ids of the documents.
         """
         documents = [self._documents[id_] for id_ in ids]
         lists = WordLists.of([(each.numbers, each.head) for each in documents])
@@ -165,7 +169,7 @@ class WordMatch:
         return compare(similarity, row_weights, self._rarity(lists.distinct), lists, [range(len(words))])[0]
 
     def _similarity(self, words: Mapping[str, str], numbers: Ints) -> Floats:
-        """Return the similarity of each word of the request to each word of `numbers`; 1 if both have the same term."""
+        """Return the similarity of each word of the request and each word in `numbers`; 1 if their terms are equal."""
         known = [self._words.get(word) for word in words.values()]
         vectors = np.zeros((len(known), self._embedder.dimensions), dtype=np.float32)
         for row, number in enumerate(known):

@@ -43,7 +43,7 @@ def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True
     Args:
         folder: The descriptor of the open folder.
         name: The name of the file.
-        data: Its content.
+        data: The content of the file.
         replace: Whether an existing file may be replaced.
 
     Raises:
@@ -81,7 +81,7 @@ def staging_folder(parent: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        # After `publish_folder` nothing is at this path; after `replace_folder` the old folder is.
+        # After `publish_folder`, nothing is left at this path; after `replace_folder`, the old folder is.
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
         os.close(descriptor)

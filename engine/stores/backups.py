@@ -24,8 +24,8 @@ from engine.stores.sqlite_file import DiskFull, connect, explained, lock, log_of
 _NAME = re.compile(r"\d{8}T\d{6}Z")
 _FORMAT = "%Y%m%dT%H%M%SZ"
 _FIRST = timedelta(hours=1)
-_STEP_PAGES = 4096  # pages (16 MiB) that are copied before checking again whether to stop
-GENERATIONS_AHEAD = 1_000_000  # added to restored generations; exceeds the number of changes between two backups
+_STEP_PAGES = 4096  # pages (16 MiB) to copy between two checks for `stop`
+GENERATIONS_AHEAD = 1_000_000  # added to restored generation counters; more than the changes between two backups
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Backup:
     """A complete backup of the databases of a home.
 
     Attributes:
-        name: The UTC time at which it was taken, such as ``20260102T030405Z``.
-        folder: The folder with its files.
+        name: The UTC time at which the backup was taken, such as ``20260102T030405Z``.
+        folder: The folder with the backup's files.
         sizes: The size of each database in bytes, by file name.
     """
 
@@ -82,8 +82,8 @@ class Backups:
     def due(self) -> bool:
         """Return whether a backup is due.
 
-        It is due when the newest one is old enough, or is dated in the future because the clock was set back. The first
-        backup of a new home is due after an hour.
+        It is due when the newest backup is old enough, or is dated in the future because the clock was set back. The
+        first backup of a new home is due after an hour.
         """
         if not self._keep:
             return False
@@ -103,7 +103,7 @@ class Backups:
         return self._take_if(self.due)
 
     def take_before_upgrade(self) -> Backup | None:
-        """Take a backup now, unless none are to be kept or another process is taking one.
+        """Take a backup now, unless backups are turned off or another process is taking one.
 
         Raises:
             ConfigError: A database is damaged, or the disk is full.
@@ -166,7 +166,7 @@ class Backups:
             reading.execute("BEGIN")  # a snapshot; without it, each commit of another process would restart the copy
             reading.execute("SELECT count(*) FROM sqlite_master").fetchone()
             reading.backup(copy, pages=_STEP_PAGES, progress=self._check_stopped)
-            copy.execute("PRAGMA journal_mode=DELETE")  # a copy is one file
+            copy.execute("PRAGMA journal_mode=DELETE")  # without a write-ahead log, so that the copy is a single file
             verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise ConfigError(f"{source}: no backup was taken, because the database is damaged ({verdict}).")
@@ -206,7 +206,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def _created(file: Path) -> datetime:
-    """Return when a database was first opened: the time of its lock file, which is created then and never written."""
+    """Return when a database was first opened: the time of its lock file, which is never written after its creation."""
     path = file.with_name(file.name + ".lock")
     return datetime.fromtimestamp((path if path.exists() else file).stat().st_mtime, UTC)
 
@@ -221,7 +221,7 @@ def _check_and_advance(temporary: Path, copy: Path) -> None:
     except sqlite3.DatabaseError as error:
         verdict = str(error)
     if verdict != "ok":
-        raise ConfigError(f"{copy}: the backup is damaged ({verdict}). Nothing was changed. Choose another one.")
+        raise ConfigError(f"{copy}: the backup is damaged ({verdict}). Nothing was changed. Choose another backup.")
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -28,7 +28,7 @@ class CallJournal:
     Attributes:
         audit: The recorded calls.
         failures: The recorded calls that failed.
-        outcomes: The numbers of calls and failures per tool, including calls whose rows have been deleted.
+        outcomes: Call and failure counts per tool, including calls whose rows have been deleted.
     """
 
     def __init__(self, records: Records, *, kept: int = KEPT) -> None:
@@ -78,7 +78,7 @@ class CallJournal:
 
 
 def _put(records: Records) -> Any:
-    """Return the statement that adds rows, and replaces earlier ones of the same calls."""
+    """Return the statement that adds rows, and replaces earlier rows of the same calls."""
     put = records.insert(CALLS)
     new = {column.name: put.excluded[column.name] for column in CALLS.columns if column.name not in _NOT_REPLACED}
     return put.on_conflict_do_update(index_elements=["call_id", "ts"], set_=new)

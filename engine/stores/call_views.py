@@ -18,11 +18,11 @@ _FAILURE = tuple(CALLS.c[name] for name in ("id", "ts", "tool", "call_id", "fail
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcomes:
-    """The number of calls of one tool, and how many of them failed.
+    """The call and failure counts of one tool.
 
     Attributes:
         failed: The number of failed calls, including calls without a result.
-        total_ms: The sum of all durations.
+        total_ms: The total duration of the calls, in milliseconds.
     """
 
     tool: str
@@ -78,7 +78,7 @@ class FailuresView:
 
 
 class OutcomesView:
-    """The numbers of calls and failures per tool, including calls whose rows have been deleted. Every method blocks."""
+    """Call and failure counts per tool, including calls whose rows have been deleted. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

@@ -1,9 +1,9 @@
 """`ChromaClient`: opens Chroma's embedded database, protected against damaged files.
 
 Chroma loads its index files (HNSW) without checks, and a damaged one crashes the whole process (segmentation fault,
-seen with 1.5.9). Therefore a manifest of their sizes and checksums is written after every change, and must match when
-the database is opened; a mismatch is reported as `ChromaDamaged`. The manifest does not cover the database file, since
-SQLite itself detects damage to it.
+seen with 1.5.9). Therefore the sizes and checksums of the index files are written to a manifest after every change, and
+checked when the database is opened; a mismatch is reported as `ChromaDamaged`. The manifest does not cover the database
+file, since SQLite itself detects damage to it.
 """
 
 import json
@@ -25,7 +25,7 @@ DATABASE = "chroma.sqlite3"
 MANIFEST = "knackbox-manifest.json"
 BATCH = 1_000  # ids per call; Chroma's own limit is 5,461
 CHUNK = 1 << 20  # bytes read at a time
-# Fragments of those of Chroma's error messages that mean damaged files. Others are about the disk or permissions.
+# Parts of Chroma's error messages that mean damaged files. Other messages are about the disk or permissions.
 # SQLite's codes: 11 means that the file is corrupt, 26 that it is not a database.
 DAMAGE_SIGNS = ("code: 11)", "code: 26)", "malformed", "hnsw", "deserializ", "no such table", "panicked", "mismatch")
 
@@ -58,12 +58,12 @@ class ChromaClient:
 
     @property
     def in_place(self) -> bool:
-        """Whether the folder still contains the database that was opened, and not a new one or none."""
+        """Whether the folder still contains the database that was opened, rather than a new one or none."""
         return _database_file(self._path)[0] == self._inode
 
     @classmethod
     def open(cls, path: Path) -> "ChromaClient":
-        """Check and open the folder, creating it if it is missing.
+        """Check and open the database in a folder, which is created if it is missing.
 
         Raises:
             ChromaDamaged: The files in the folder are damaged.
@@ -72,12 +72,14 @@ class ChromaClient:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"{path}: cannot be created ({error.strerror}). Check the folder above it.") from error
+            raise ConfigError(f"{path}: cannot be created ({error.strerror}). Check its parent folder.") from error
         checked = _check(path)
         try:
             _create_private(path / DATABASE)
         except OSError as error:
-            raise ConfigError(f"{path}: Chroma cannot use it ({error.strerror}). Check its permissions.") from error
+            raise ConfigError(
+                f"{path}: Chroma cannot use this folder ({error.strerror}). Check its permissions."
+            ) from error
         with _explained(path):
             client = cls(path, _load(path))
         client._known = checked
@@ -89,10 +91,10 @@ class ChromaClient:
         self._loaded.system.stop()
 
     def prepare(self, name: str, dimensions: int) -> bool:
-        """Open or create a collection, and make Chroma apply its log. The caller must hold the lock of the folder.
+        """Open or create a collection, and make Chroma apply its log. The caller must hold the folder's lock.
 
         Returns:
-            False if the collection had vectors of another length, from another embedder, which were deleted.
+            False if the collection had vectors of a different length, made by another embedder. They were deleted.
         """
         with _explained(self._path):
             collection = self._get_or_make(name)
@@ -115,7 +117,7 @@ class ChromaClient:
         self._write_manifest()
 
     def has(self, name: str) -> bool:
-        """Whether the collection was prepared."""
+        """Return whether the collection was prepared."""
         return name in self._collections
 
     def upsert(self, name: str, ids: Sequence[str], vectors: Vectors) -> None:
@@ -164,7 +166,7 @@ class ChromaClient:
 
 
 def _create_private(file: Path) -> None:
-    """Create the file if it is missing, readable only by its owner; chromadb would make it readable by others."""
+    """Create the file if it is missing, readable only by its owner. Chroma would make it readable by others."""
     os.close(os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
@@ -256,4 +258,6 @@ def _explained(path: Path) -> Iterator[None]:
         detail = " ".join(str(error).split())[:200]
         if kind != "InternalError" or any(sign in detail.lower() for sign in DAMAGE_SIGNS):
             raise ChromaDamaged(detail) from error
-        raise ConfigError(f"{path}: Chroma cannot use it ({detail}). Check free space and permissions.") from error
+        raise ConfigError(
+            f"{path}: Chroma cannot use this folder ({detail}). Check free space and permissions."
+        ) from error

@@ -21,14 +21,14 @@ class CollectionNotes:
         self._ready = False
 
     def made_by(self, collection: str) -> str | None:
-        """Return the name of the embedder that made all vectors; None if unknown, or while they are being rebuilt."""
+        """Return the embedder that made all of a collection's vectors; None if unknown or during a rebuild."""
         self._prepare()
         with self._records.read() as connection:
             found = connection.execute(select(_NOTES.c.embedder).where(_NOTES.c.name == collection)).scalar()
         return None if found is None else str(found)
 
     def note(self, collection: str, embedder: str | None) -> None:
-        """Record the name of the embedder that made all vectors; None means that they are incomplete."""
+        """Record the embedder that made all of a collection's vectors; None means that they are incomplete."""
         self._prepare()
         with self._records.begin() as connection:
             connection.execute(delete(_NOTES).where(_NOTES.c.name == collection))

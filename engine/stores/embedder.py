@@ -21,7 +21,7 @@ WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 MODEL = "wordllama-l2-supercat-256"
 TENSOR = "embedding.weight"
-MAX_CHARACTERS = 8_000  # the mean vector of a longer text says little about it, and queries must be fast
+MAX_CHARACTERS = 8_000  # the mean vector of a longer text says little about the text, and queries must be fast
 
 
 class Embedder(Protocol):
@@ -84,7 +84,7 @@ class WordLlamaEmbedder:
         return int(self._table.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts as in `Embedder.embed`, each truncated to `MAX_CHARACTERS`."""
+        """Embed texts (see `Embedder.embed`), each truncated to `MAX_CHARACTERS`."""
         result = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         last = len(self._table) - 1
         for row, text in enumerate(texts):

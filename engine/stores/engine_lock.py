@@ -1,4 +1,4 @@
-"""`EngineLock`: a locked file for each open engine, by which other processes see whether that engine is still running.
+"""`EngineLock`: a locked file for each open engine. It shows other processes whether the engine is still running.
 
 The kernel releases the lock when the process dies.
 """

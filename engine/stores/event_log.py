@@ -86,8 +86,8 @@ class Event:
     """An event in the log.
 
     Attributes:
-        offset: Its position in the log, starting at 1.
-        ts: UTC, ISO 8601.
+        offset: The event's position in the log, starting at 1.
+        ts: When the event was added (UTC, ISO 8601).
         payload: A JSON object.
     """
 
@@ -99,10 +99,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event for one subscriber.
+    """One delivery of an event to a subscriber.
 
     Attributes:
-        attempt: 1 for the first delivery.
+        attempt: The number of the delivery, 1 for the first.
     """
 
     event: Event
@@ -111,7 +111,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that a subscriber could not process, and why."""
+    """An event that a subscriber could not process, with the reason."""
 
     event: Event
     attempts: int
@@ -139,7 +139,7 @@ class EventLog:
         Args:
             records: The database.
             clock: The source of time.
-            most_attempts: How often an event is delivered before it becomes a dead letter.
+            most_attempts: How many times an event is delivered before it becomes a dead letter.
             kept: How many of the newest events to keep after every subscriber has processed them.
             subscriber_days: Days without a fetch after which a subscriber that holds up the log is removed.
         """
@@ -154,7 +154,7 @@ class EventLog:
         self._upgrade()
 
     def generation(self) -> int:
-        """Return the offset of the newest event. It takes only microseconds, so call it before `fetch`."""
+        """Return the offset of the newest event, to check whether `fetch` is needed. This takes only microseconds."""
         return self._records.generation(EVENTS_GENERATION)
 
     def append(self, kind: str, payload: Mapping[str, Any]) -> int:
@@ -195,12 +195,12 @@ class EventLog:
             return history.days(connection, "events")
 
     def read(self, after: int = 0, limit: int = 100) -> list[Event]:
-        """Return the events after an offset, in order. For inspection: a subscriber uses `fetch`."""
+        """Return the events after an offset, in order. It is meant for inspection; subscribers use `fetch`."""
         with self._records.read() as connection:
             return _events(connection, _EVENTS.c.offset > after, limit)
 
     def subscribe(self, name: str, *, types: Iterable[str] = (), from_start: bool = False) -> None:
-        """Add a subscriber. An existing subscriber keeps its position, and receives the given types from then on.
+        """Add a subscriber. An existing subscriber keeps its position, but its event types are replaced.
 
         Args:
             name: The name of the subscriber.
@@ -218,7 +218,7 @@ class EventLog:
             connection.execute(insert(_SUBSCRIBERS).values(name=name, types=wanted, cursor=cursor, seen=seen))
 
     def unsubscribe(self, name: str) -> None:
-        """Remove a subscriber and its pending events, so that it no longer keeps events in the log."""
+        """Remove a subscriber with its pending events and dead letters, which no longer keep events in the log."""
         with self._records.begin() as connection:
             _SUBSCRIPTIONS.remove(connection, name)
 
@@ -294,7 +294,7 @@ class EventLog:
             return True
 
     def replay(self, name: str, after: int = 0) -> None:
-        """Deliver everything after an offset again, as if it were new.
+        """Deliver all events after an offset again, as if they were new.
 
         Raises:
             UnknownSubscriber: There is no such subscriber.
@@ -306,7 +306,7 @@ class EventLog:
             connection.execute(update(_SUBSCRIBERS).where(_SUBSCRIBERS.c.name == name).values(cursor=after))
 
     def _upgrade(self) -> None:
-        """Add the columns that tables of an earlier release lack. Existing subscribers are recorded as seen now."""
+        """Add columns that tables of an earlier release lack. Existing subscribers count as having fetched just now."""
         if self._records.read_only:  # the disk is full, so no subscriber can be removed either
             return
         with self._records.read() as connection:
@@ -320,7 +320,7 @@ class EventLog:
         query = select(_SUBSCRIBERS.c.types, _SUBSCRIBERS.c.cursor).where(_SUBSCRIBERS.c.name == name)
         found = connection.execute(query.with_for_update()).one_or_none()
         if found is None:
-            raise UnknownSubscriber(f"There is no event subscriber called {name!r}. Call subscribe first.")
+            raise UnknownSubscriber(f"There is no event subscriber called {name!r}. Call `subscribe` first.")
         types, cursor = found
         return json.loads(types), cursor
 
@@ -362,7 +362,7 @@ def _of(table: Table, name: str, offset: int) -> Any:
 
 
 def _is_due(now: float) -> Any:
-    """Whether a pending event should be delivered again.
+    """Return the condition that a pending event should be delivered again.
 
     Leases are wall-clock times, because processes on several machines may share the log. No wait exceeds
     `LONGEST_WAIT_S`, so setting the clock back delays a delivery by at most that much.

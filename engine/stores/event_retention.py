@@ -1,7 +1,7 @@
 """Deletes old events from the log once every subscriber has processed them.
 
-Events stay, however old they are, until every subscriber has fetched and acknowledged them, and as long as they are
-dead letters. A subscriber that thereby prevents deletion and has fetched nothing for a long time is removed.
+Events of any age stay in the log until every subscriber has fetched and acknowledged them, and as long as they are dead
+letters. A subscriber that prevents deletion and has fetched nothing for a long time is removed.
 """
 
 import logging
@@ -25,7 +25,7 @@ class Subscriptions:
     """The tables of the subscribers.
 
     Attributes:
-        cursors: Their positions.
+        cursors: The table of the subscribers' positions.
         holders: The tables of pending events and of dead letters. Events listed there must stay in the log.
     """
 
@@ -33,13 +33,13 @@ class Subscriptions:
     holders: tuple[Table, ...]
 
     def remove(self, connection: Connection, name: str) -> None:
-        """Remove a subscriber and its pending events."""
+        """Remove a subscriber with its pending events and dead letters."""
         connection.execute(delete(self.cursors).where(self.cursors.c.name == name))
         for holder in self.holders:
             connection.execute(delete(holder).where(holder.c.subscriber == name))
 
     def remove_absent(self, connection: Connection, before: int, seen_before: float) -> None:
-        """Remove subscribers that are behind the offset `before` and have fetched nothing since a Unix time."""
+        """Remove subscribers that are behind offset `before` and have not fetched since `seen_before` (Unix time)."""
         behind = (self.cursors.c.cursor < before) & (self.cursors.c.seen < seen_before)
         for name in connection.execute(select(self.cursors.c.name).where(behind)).scalars().all():
             log.warning(

@@ -1,4 +1,4 @@
-"""Keeps a summary of the entries that were deleted from a log: how many there were on each day."""
+"""Keeps a summary of the entries that were deleted from a log: their number per day."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ DAYS_KEPT = 400
 
 @dataclass(frozen=True, slots=True)
 class DayCount:
-    """The number of entries of one day that were deleted from a log.
+    """How many entries of one day were deleted from a log.
 
     Attributes:
-        name: The tool, or the type of event.
-        failed: How many of them were failures.
-        duration_ms: Their total duration.
+        name: The name of the tool, or the type of event.
+        failed: How many of the entries were failures.
+        duration_ms: The total duration of the entries, in milliseconds.
     """
 
     day: str
@@ -38,7 +38,7 @@ class DayCount:
 
 
 def add(connection: Connection, log: str, counts: Iterable[DayCount]) -> None:
-    """Add to the daily counts of a log, and delete all but the latest `DAYS_KEPT` days."""
+    """Add counts to the daily counts of a log, and delete all but the latest `DAYS_KEPT` days."""
     for each in counts:
         same = (_DAYS.c.log == log) & (_DAYS.c.day == each.day) & (_DAYS.c.name == each.name)
         more: dict[str, Any] = {

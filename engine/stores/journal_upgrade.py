@@ -1,4 +1,4 @@
-"""Upgrades the call journal of an earlier release: adds missing columns, and moves the old table of failures into it.
+"""Upgrades the call journal of an earlier release: adds missing columns, and merges the old failure table into it.
 
 Everything happens in one transaction, so after `kill -9` at any point the upgrade is either complete or has had no
 effect.
@@ -78,7 +78,7 @@ def _row(failure: RowMapping, number: int) -> dict[str, Any]:
     """Build a row for a failed call whose original row was deleted.
 
     Args:
-        number: Its id, lower than those of later calls.
+        number: The id of the new row, lower than the ids of later calls.
     """
     shared = {name: failure[name] for name in ("ts", "tool", "failure_class", "reason", "error_text")}
     unknown = {"user": "", "agent": "", "risk": "", "arguments": "{}", "end": "", "attempts": 0, "side_effects": "[]"}

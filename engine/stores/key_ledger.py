@@ -52,7 +52,7 @@ class Claim:
     If no attribute is set, the first call was cancelled or its engine died, so it is unknown whether it took effect.
 
     Attributes:
-        mine: The key was free, and now belongs to this call, which may run.
+        mine: The key was free and now belongs to the claiming call, which may run.
         running: Another call holds the key, and its engine is running.
         result: The result of the first call.
     """
@@ -91,7 +91,7 @@ class KeyLedger:
         return Claim(running=found["state"] == _RUNNING)
 
     def done(self, key: Key, result: ToolResult) -> None:
-        """Store the result of the call that holds the key, so that later calls with the key receive it."""
+        """Store the result of the call that holds the key. Later calls with the same key receive this result."""
         self._update(key, state=_DONE, result=_text(result))
 
     def lost(self, key: Key) -> None:
@@ -118,7 +118,7 @@ def _is(key: Key) -> Any:
 
 
 def _text(result: ToolResult) -> str:
-    """Encode a result as JSON. Its audit is left out, because each call has its own."""
+    """Encode a result as JSON without the audit, because each call has its own."""
     failure = result.failure
     return json.dumps(
         {

@@ -1,8 +1,8 @@
 """`FileLock`: an exclusive or shared lock across processes. The kernel releases it when the process that holds it dies.
 
-It is a BSD lock (flock(2)), which belongs to the open file. Two threads, or two `FileLock` objects, of one process
-therefore exclude each other just as two processes do. The empty lock file is never removed: otherwise two processes
-could lock different files of the same name.
+It is a BSD lock (flock(2)), which belongs to the open file. Therefore two threads or two `FileLock` objects of one
+process exclude each other just as two processes do. The empty lock file is never removed: otherwise two processes could
+lock different files of the same name.
 """
 
 import fcntl
@@ -73,7 +73,7 @@ class FileLock:
                 if time.monotonic() >= deadline:
                     raise StoreBusy(
                         f"{self._path}: another process has held this lock for {self._patience_s:g} s. "
-                        "Wait for it to finish, or end it, and try again."
+                        "Wait for it to finish, or stop it, and try again."
                     ) from None
                 time.sleep(POLL_S)
             else:

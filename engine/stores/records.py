@@ -1,12 +1,12 @@
-"""`Records`: a SQL database (through SQLAlchemy Core), with counters by which processes notice each other's changes.
+"""`Records`: a SQL database (through SQLAlchemy Core), with counters that show processes each other's changes.
 
 The default is SQLite, with a write-ahead log, so that readers never wait for the writer, and `synchronous=NORMAL`, so
 that commits survive if the process dies. A power failure may lose the last commits, but does not damage the file.
 Any other SQLAlchemy URL works if its database supports ``INSERT .. ON CONFLICT .. RETURNING``.
 
 A *generation* is a named counter that every change to a certain set of data increments: ``"tools"`` counts changes to
-the set of tools, ``"vectors:<collection>"`` those to a vector collection. Reading a generation takes microseconds as
-long as nothing changes.
+the set of tools, ``"vectors:<collection>"`` counts changes to a vector collection. Reading a generation takes
+microseconds as long as nothing changes.
 """
 
 import errno
@@ -78,9 +78,9 @@ class Records:
         Args:
             url: The URL.
             power_cuts: Whether every commit must survive a power failure (SQLite only). Commits then wait for the disk.
-            secure_delete: Whether deleted content is overwritten with zeros (SQLite only). `truncate_log` removes it
-                from the log, too.
-            contents: What the database holds, for messages about its loss.
+            secure_delete: Whether deleted content is overwritten with zeros (SQLite only). `truncate_log` also removes
+                it from the log.
+            contents: A description of the data, for messages about its loss.
 
         Raises:
             ConfigError: The database is lost, damaged or unusable. The message names the file and says what to do. The
@@ -115,7 +115,7 @@ class Records:
         return self._engine.dialect.name
 
     def insert(self, table: Table) -> Any:
-        """Return an INSERT statement of this database's dialect, which has ``on_conflict_do_update``."""
+        """Return an INSERT statement in this database's dialect, which offers ``on_conflict_do_update``."""
         if self.dialect == "postgresql":
             from sqlalchemy.dialects import postgresql  # noqa: PLC0415 -- takes long to import, and most homes are SQLite
 
@@ -135,7 +135,7 @@ class Records:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Open a transaction that holds the write lock from the start, and commit it unless an exception is raised.
+        """Open a transaction that holds the write lock from the start. It is committed unless an exception is raised.
 
         Raises:
             RuntimeError: This thread already has a transaction open, and would wait for itself forever.
@@ -144,7 +144,7 @@ class Records:
             ConfigError: The file is damaged.
         """
         if getattr(self._writing, "active", False):
-            raise RuntimeError("This thread already has a records transaction open; pass its connection on instead.")
+            raise RuntimeError("This thread already has a records transaction open; use the connection of that one.")
         self._write_again()
         self._writing.active = True
         try:
@@ -202,10 +202,10 @@ class Records:
             return int(own.execute(BUMP, {"name": name, "by": by}).scalar_one())
 
     def truncate_log(self) -> bool:
-        """Move the content of SQLite's write-ahead log into the file and empty the log.
+        """Move the content of SQLite's write-ahead log into the database file and empty the log.
 
         Returns:
-            False if another connection is reading, so that the log could not be emptied. Try again.
+            False if the log could not be emptied because another connection is reading. Try again.
         """
         if self._file is None or self.read_only:
             return True
@@ -244,7 +244,7 @@ def missing_columns(connection: Connection, table: Table) -> list[str]:
 
 
 def add_missing_columns(connection: Connection, table: Table) -> list[str]:
-    """Add the columns that an earlier release's table lacks, and return their names. They must be nullable."""
+    """Add the columns that an earlier release's table lacks, and return their names. The columns must be nullable."""
     missing = missing_columns(connection, table)
     for name in missing:
         kind = table.c[name].type.compile(connection.dialect)
@@ -257,7 +257,7 @@ def _parse(url: str) -> URL:
         return make_url(url)
     except ArgumentError as error:
         raise ConfigError(
-            f"The records URL {url!r} cannot be read. Write it like sqlite:////path/to/records.db."
+            f"The records URL {url!r} is invalid. Write it like sqlite:////path/to/records.db."
         ) from error
 
 
@@ -278,7 +278,7 @@ def _sqlite_path(url: URL) -> Path | None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock at once, because a read transaction that turns to writing may fail instead of waiting.
+    # A writer takes the lock at once, because a transaction that starts by reading may fail at its first write.
     writing = connection.get_execution_options().get(WRITE_OPTION, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
@@ -298,7 +298,7 @@ def _opening(file: Path | None, url: URL) -> Iterator[None]:
             raise
         if error.errno == errno.ENOSPC:
             raise DiskFull(f"{file}: the disk is full. Nothing was changed. Free some space and try again.") from error
-        raise ConfigError(f"{file}: cannot be used ({error.strerror or error}). Check the folder above it.") from error
+        raise ConfigError(f"{file}: cannot be used ({error.strerror or error}). Check its parent folder.") from error
 
 
 def _unreachable(url: URL, cause: Any) -> ConfigError:

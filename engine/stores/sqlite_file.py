@@ -25,7 +25,7 @@ _PRIMARY_CODE = 0xFF  # the low byte of SQLite's extended result code is the pri
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a database holds, for messages about its loss.
+    """Describes the data in a database, for messages about its loss.
 
     Attributes:
         held: What is lost with the database, such as ``"the log of calls"``.
@@ -41,9 +41,9 @@ class DiskFull(ConfigError):
 
 
 class SqliteFile:
-    """An SQLite database file. It is opened read-only while the disk is too full to write to it.
+    """An SQLite database file. It is opened read-only while the disk is full.
 
-    Even for reading, SQLite needs a few KiB of disk space for files of its own. If there is no space left and the
+    Even for reading, SQLite needs a few KiB of disk space for its own files. If there is no space left and the
     write-ahead log is empty, the file is opened as immutable (https://sqlite.org/uri.html). Since the log is empty,
     the file then contains all data.
     """
@@ -55,8 +55,8 @@ class SqliteFile:
 
         Args:
             path: The file.
-            contents: What the database holds, for messages about its loss.
-            synchronous: SQLite's setting of this name. ``"FULL"`` makes every commit survive a power failure.
+            contents: A description of the data, for messages about its loss.
+            synchronous: SQLite's ``synchronous`` setting. ``"FULL"`` makes every commit survive a power failure.
             secure_delete: Whether deleted content is overwritten with zeros.
         """
         self.path = path
@@ -99,7 +99,7 @@ class SqliteFile:
 
 
 def connect(file: Path, synchronous: str = "NORMAL", *, secure_delete: bool = False) -> sqlite3.Connection:
-    """Open a connection without automatic transactions. The caller must keep threads from using it concurrently."""
+    """Open a connection without automatic transactions. The caller must not use it in several threads at once."""
     connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute("PRAGMA foreign_keys=ON")
@@ -111,7 +111,7 @@ def connect(file: Path, synchronous: str = "NORMAL", *, secure_delete: bool = Fa
 def prepare(file: Path, contents: Contents) -> None:
     """Create the file with a write-ahead log, or check the existing file. Only one process at a time does this.
 
-    A new database is created under a temporary name, so an empty file is never a new database but a damaged one.
+    A new database is created under a temporary name, so an empty file is always a damaged database, never a new one.
 
     Raises:
         ConfigError: The file is empty or damaged, or it is missing although its log exists. Nothing is changed.
@@ -119,7 +119,7 @@ def prepare(file: Path, contents: Contents) -> None:
     with lock(file).exclusive():
         if not file.exists():
             if _size(log_of(file)):
-                raise _lost(file, contents, f"is missing, but its log {log_of(file).name} is there")
+                raise _lost(file, contents, f"is missing, but its log {log_of(file).name} exists")
             _create(file)
             return
         if not _size(file):
@@ -145,10 +145,10 @@ def log_of(file: Path) -> Path:
 
 @contextmanager
 def explained(file: Path | None) -> Iterator[None]:
-    """Convert database errors that a person can resolve into errors that say how. Other errors propagate unchanged.
+    """Convert database errors that a person can fix to errors that say how. Other errors propagate unchanged.
 
     Args:
-        file: The SQLite database; None for a database of another kind.
+        file: The SQLite database; None for another kind of database.
 
     Raises:
         ConfigError: The file is damaged or unusable.
@@ -166,7 +166,7 @@ def explained(file: Path | None) -> Iterator[None]:
             raise _damaged(file, cause) from error
         if code in _BUSY:
             raise StoreBusy(
-                f"{file}: another process has been writing for {BUSY_TIMEOUT_S:g} s. Wait for it, or end it, and retry."
+                f"{file}: another process has been writing for {BUSY_TIMEOUT_S:g} s. Wait for it or stop it, and retry."
             ) from error
         if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and is_full(file.parent)):
             raise _full(file) from error
@@ -209,7 +209,7 @@ def is_full(folder: Path) -> bool:
 def _lost(file: Path, contents: Contents, what: str) -> ConfigError:
     return ConfigError(
         f"{file}: the database {what}. Lost: {contents.held}. Not lost: {contents.kept}. Nothing was changed. "
-        f"`knackbox restore` lists the backups and goes back to one. To start without them, move {file.name} and "
+        f"`knackbox restore` lists the backups and restores one. To start without them, move {file.name} and "
         f"{log_of(file).name} away, then run `knackbox skills reindex`."
     )
 
@@ -218,6 +218,6 @@ def _damaged(file: Path, detail: object) -> ConfigError:
     cause = " ".join(str(detail).split())[:200]
     return ConfigError(
         f"{file}: the database is damaged ({cause}). Nothing was changed. `knackbox restore` lists the backups and "
-        f"goes back to one. Without a backup, move {file.name}, {file.name}-wal and {file.name}-shm away, then run "
-        "`knackbox skills reindex` to rebuild what the skill folders hold."
+        f"restores one. Without a backup, move {file.name}, {file.name}-wal and {file.name}-shm away, then run "
+        "`knackbox skills reindex` to rebuild the data from the skill folders."
     )

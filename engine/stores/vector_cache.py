@@ -1,4 +1,4 @@
-"""`VectorCache`: keeps the vectors of texts in a file, because a transformer takes about 10 ms to compute each.
+"""`VectorCache`: stores the vectors of texts in a file, because a transformer takes about 10 ms to compute each.
 
 The file is an SQLite database that all processes of a home share. Everything in it can be computed again, so a damaged
 file is replaced by an empty one.
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class VectorCache:
-    """Vectors of one model by text, stored in half precision. Thread-safe. The file is opened at the first use."""
+    """Stores the vectors of one model by text, in half precision. Thread-safe. The file is opened on first use."""
 
     def __init__(self, path: Path, model: str) -> None:
         """Create the object.

@@ -34,12 +34,12 @@ class VectorIndex(Protocol):
 
     @property
     def revision(self) -> int:
-        """A number that increases with every write by any process and when content is lost. Reading it is fast."""
+        """A number that increases when any process writes and when content is lost. Reading it is fast."""
         ...
 
     @property
     def made_by(self) -> str | None:
-        """The name of the embedder that made all vectors; None if unknown, or while they are being rebuilt."""
+        """The name of the embedder that made all vectors; None if unknown or during a rebuild."""
         ...
 
     @made_by.setter
@@ -77,7 +77,7 @@ class VectorIndex(Protocol):
 
 
 class VectorStore:
-    """The vector collections in one folder, which threads and processes may share. Call `close` once.
+    """The vector collections in one folder, shared by threads and processes. Call `close` once.
 
     Writes increment generations in the records, so do not write inside a transaction on the records.
     """
@@ -97,7 +97,7 @@ class VectorStore:
         self.notes = CollectionNotes(records)
 
     def collection(self, name: str, dimensions: int) -> "VectorCollection":
-        """Return the collection of this name. The first use creates it.
+        """Return the collection with this name, which is created on first use.
 
         Raises:
             ValueError: The collection was requested with other dimensions before.
@@ -117,7 +117,7 @@ class VectorStore:
         return self._records.generation(FOLDER_GENERATION) + self._records.generation(_generation(name))
 
     def reading(self, name: str, action: Callable[[ChromaClient], T]) -> T:
-        """Run `action` on an up-to-date client. No process can write in the meantime."""
+        """Run `action` with an up-to-date client. No process can write in the meantime."""
         return self._run(name, action, self._lock.shared)
 
     def writing(self, name: str, action: Callable[[ChromaClient], None]) -> None:
@@ -144,7 +144,7 @@ class VectorStore:
                 return self._attempt(name, action, lock)
             except ChromaDamaged as again:
                 raise ConfigError(
-                    f"{self._path}: Chroma fails even on a new folder ({again}). Check the disk; reinstall chromadb."
+                    f"{self._path}: Chroma fails even in a new folder ({again}). Check the disk, or reinstall chromadb."
                 ) from again
 
     def _attempt(
@@ -171,11 +171,11 @@ class VectorStore:
         client = ChromaClient.open(self._path)
         self._client = client
         if removed and self._records.generation(FOLDER_GENERATION) == self._seen[FOLDER_GENERATION]:
-            log.warning("%s: the vectors were removed; they are rebuilt from the documents.", self._path)
+            log.warning("%s: the vectors were removed and are being rebuilt from the documents.", self._path)
             self._seen[FOLDER_GENERATION] = self._records.bump(FOLDER_GENERATION)
         for name, dimensions in self._dimensions.items():
             if not client.prepare(name, dimensions):
-                log.warning("%s: the collection %s had vectors of another embedder; it is rebuilt.", self._path, name)
+                log.warning("%s: the collection %s had another embedder's vectors; rebuilding it.", self._path, name)
                 self._seen[FOLDER_GENERATION] = self._records.bump(FOLDER_GENERATION)
 
     def _set_aside(self, damage: ChromaDamaged) -> None:
@@ -194,7 +194,7 @@ class VectorStore:
                 ) from error
             self._records.bump(FOLDER_GENERATION)
         log.warning(
-            "%s: the vectors are damaged (%s). The folder was moved to %s and is rebuilt from the documents.",
+            "%s: the vectors are damaged (%s). The folder was moved to %s and is being rebuilt from the documents.",
             self._path,
             damage,
             target.name,
@@ -221,7 +221,7 @@ class VectorCollection:
 
     @property
     def made_by(self) -> str | None:
-        """See `VectorIndex.made_by`. All processes share it."""
+        """See `VectorIndex.made_by`. All processes share the value."""
         return self._store.notes.made_by(self._name)
 
     @made_by.setter
@@ -232,7 +232,7 @@ class VectorCollection:
         """See `VectorIndex.upsert`.
 
         Raises:
-            ValueError: The vectors have another shape, or an id occurs twice.
+            ValueError: The vectors have the wrong shape, or an id occurs twice.
         """
         wanted = (len(ids), self._dimensions)
         if vectors.shape != wanted:

@@ -32,7 +32,7 @@ Kind = Literal["file", "folder", "link", "other"]
 
 
 class WorkspaceError(ValueError):
-    """A path leads out of the workspace, or names the wrong kind of entry, such as a folder instead of a file."""
+    """A path that leads out of the workspace, or to the wrong kind of entry, such as a folder instead of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class WorkspaceEntry:
     """A file, folder or link in the workspace.
 
     Attributes:
-        path: Relative to the root.
-        size: In bytes. Links are not followed.
+        path: The path relative to the root.
+        size: The size in bytes. Links are not followed.
     """
 
     path: str
@@ -74,7 +74,7 @@ class FolderWorkspace:
 
         Args:
             root: The folder.
-            use_openat2: False opens each folder of a path with O_NOFOLLOW, even if the kernel has openat2.
+            use_openat2: If False, each folder of a path is opened with O_NOFOLLOW, even if the kernel has openat2.
 
         Raises:
             ConfigError: The path cannot be used as a folder, for instance because it is a file.
@@ -99,7 +99,7 @@ class FolderWorkspace:
         Raises:
             WorkspaceError: The file is larger than `limit`.
         """
-        # O_NONBLOCK: opening a named pipe must not wait for its other end.
+        # O_NONBLOCK: opening a named pipe must not wait for a process at the other end.
         with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
             status = os.fstat(descriptor)
             if not modes.S_ISREG(status.st_mode):
@@ -117,7 +117,7 @@ class FolderWorkspace:
             write_atomic_at(folder, name, data)
 
     def write_new(self, path: str, data: bytes) -> None:
-        """Write a new file, as `write` does.
+        """Write a new file atomically, like `write`.
 
         Raises:
             FileExistsError: The path exists already.
@@ -217,7 +217,7 @@ class FolderWorkspace:
         normal = self._normal(path)
         if normal == ".":
             raise WorkspaceError(
-                "The workspace's own folder cannot be written, moved or deleted; name something in it."
+                "The workspace folder itself cannot be written, moved or deleted; name a file or folder in it."
             )
         parent, name = posixpath.split(normal)
         with self._descended(parent or ".", path, make=make) as folder:
@@ -225,10 +225,11 @@ class FolderWorkspace:
 
     @contextmanager
     def _descended(self, normal: str, path: str, *, make: bool) -> Iterator[int]:
-        """Open the folder `normal`.
+        """Open a folder, and yield its descriptor.
 
         Args:
-            path: As given by the caller, for errors.
+            normal: The normalized path of the folder.
+            path: The path as given by the caller, for error messages.
             make: Whether missing folders are created.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY

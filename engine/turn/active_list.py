@@ -13,7 +13,7 @@ from engine.turn.availability import Dropped, Tools
 
 @dataclass(frozen=True, slots=True)
 class SourceFailure:
-    """Says that a source failed, so that its tools are missing from this turn's list, and why."""
+    """A failure of a source, with the reason. The source's tools are missing from this turn's list."""
 
     source: str
     reason: str
@@ -35,12 +35,12 @@ class ActiveList:
 
 
 def reserved_names(static: Tools) -> frozenset[str]:
-    """Return the names and aliases of the tools."""
+    """Return the names and aliases of the static tools."""
     return frozenset(name for tool in static for name in (tool.spec.name, *tool.spec.aliases))
 
 
 def static_tools(offered: Tools) -> tuple[list[Tool], list[Dropped]]:
-    """Return the static tools and the duplicates among them. On a name clash the first source wins."""
+    """Return the static tools without duplicates, and the dropped duplicates. On a name clash the first source wins."""
     return _unique(frozenset(), offered)
 
 
@@ -77,7 +77,7 @@ def register_composed_skills(
 
 
 def _unique(taken: frozenset[str], tools: Iterable[Tool]) -> tuple[list[Tool], list[Dropped]]:
-    """Return the tools, sorted, without those whose name is taken or belongs to an earlier tool."""
+    """Return the sorted tools without those whose name is taken or belongs to an earlier tool."""
     kept: list[Tool] = []
     dropped: list[Dropped] = []
     before = None

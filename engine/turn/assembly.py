@@ -1,4 +1,4 @@
-"""`Assembly`: builds the list of every turn of an engine, and caches what has not changed (LIST-7).
+"""`Assembly`: builds the active lists of an engine's turns, and caches the parts that have not changed (LIST-7).
 
 Changes are detected by identity: a source that returns the same tuple as before has not changed. Sources that return a
 list, which is mutable, are read every time. Sources that fail or hang are reported and skipped.
@@ -41,7 +41,7 @@ _tool_name = attrgetter("spec.name")
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """The tools that the sources offer, by origin and sorted by name. Tools of the same name stay in source order."""
+    """The tools that the sources offer, by origin, sorted by name. Tools of the same name stay in source order."""
 
     static: Tools = ()
     acquired: Tools = ()
@@ -59,7 +59,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class _ListPart:
-    """A part of a list, and what was omitted from it."""
+    """A part of an active list, and the tools that were omitted from it."""
 
     tools: Tools
     dropped: tuple[Dropped, ...]
@@ -67,13 +67,13 @@ class _ListPart:
 
 @dataclass(slots=True)
 class _Base:
-    """The static tools in one set of answers of the sources.
+    """The static tools of one combination of the sources' answers.
 
-    It also holds the answers themselves, so that their id(), which is used as a key, cannot be reused.
+    The answers are referenced here, because their id() is used as a key and must not be reused.
 
     Attributes:
         by_turn: The static tools offered to each kind of turn (the turn without its query).
-        skills: The skills that were last offered to each kind of turn, and the answers they were made from.
+        skills: The skills last offered to each kind of turn, with the answers from which this part was built.
     """
 
     answers: tuple[Tools, ...]
@@ -85,7 +85,7 @@ class _Base:
 
 
 class Assembly:
-    """Builds the active lists of an engine. Use it in one event loop."""
+    """Builds the active lists of an engine. Use it from a single event loop."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Assembly:
             disabled: Returns the time at which each disabled tool was disabled, by id. Called for each list, after the
                 sources have answered.
             look_again: Called before each list is built. It returns the requirements that are met now, or None if they
-                have not changed. Pass None if they never change.
+                have not changed. Pass None instead of a function if requirements never change.
         """
         self._configured = configured
         self._timeout_s = timeout_s
@@ -113,7 +113,7 @@ class Assembly:
         self._bases: LRUCache[tuple[int, ...], _Base] = LRUCache(_BASES)
 
     async def active_list(self, sources: Sequence[ToolSource], turn: Turn, ask: Ask | None = None) -> ActiveList:
-        """Return the tools of a turn, and what was omitted and why. Errors of sources are reported, not raised.
+        """Return the tools of a turn, and the omitted tools with reasons. Errors of sources are reported, not raised.
 
         All sources are asked concurrently. They receive the turn, so that the source of acquired skills can return the
         skills that match the query.
@@ -121,7 +121,7 @@ class Assembly:
         Args:
             sources: The sources.
             turn: The turn.
-            ask: Called to get the tools of a source, for callers that want only some of its tools. With None, all
+            ask: Called to get the tools of each source, for callers that want only some of the tools. With None, all
                 tools of every source are used.
         """
         if self._look_again is not None and (looking := self._look_again()) is not None:
@@ -183,7 +183,7 @@ class Assembly:
             return base
 
     def _static(self, base: _Base, kind: Turn) -> _ListPart:
-        """Return the static tools that this kind of turn is offered."""
+        """Return the static tools that are offered to this kind of turn."""
         try:
             return base.by_turn[kind]
         except KeyError:
@@ -192,7 +192,7 @@ class Assembly:
             return part
 
     def _skills(self, base: _Base, acquired: Sequence[Tools], composed: Sequence[Tools], kind: Turn) -> _ListPart:
-        """Return the skills that this kind of turn is offered. The last answer for each kind is cached."""
+        """Return the skills that are offered to this kind of turn. The last result for each kind is cached."""
         offered = (*acquired, *composed)
         known = base.skills.get(kind)
         if known is not None and len(known[0]) == len(offered) and all(map(is_, known[0], offered)):

@@ -1,6 +1,6 @@
-"""Decides which tools a turn is offered, and why the others are not. Each tool is checked in stages.
+"""Decides which tools to offer to a turn, with a reason for each tool that is not offered. Tools are checked in stages.
 
-A stage depends only on the tool's spec, the turn (never its query) and the configuration, so that its result can be
+A stage depends only on the tool's spec, the turn (except its query) and the configuration. Therefore its result can be
 cached for unchanged tools (`engine.turn.assembly`).
 """
 
@@ -20,7 +20,7 @@ Stage = Callable[[ToolSpec, Turn, frozenset[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A tool that exists but is not offered this turn, and why. Shown by ``knackbox tools --why``."""
+    """A tool that exists but is not offered in this turn, with the reason. Shown by ``knackbox tools --why``."""
 
     name: str
     reason: str
@@ -58,7 +58,7 @@ def enabled(tools: Tools, disabled: Mapping[str, str]) -> tuple[Tools, list[Drop
     """Return the tools that are not disabled, in order.
 
     Args:
-        disabled: The times at which tools were disabled, by id.
+        disabled: When each disabled tool was disabled, by tool id.
     """
     if not disabled:
         return tools, []

@@ -1,7 +1,7 @@
-"""Discovery: three tools that find and call all others, for lists too long to show (DISC-1, DISC-2).
+"""Discovery: three tools that find and call all other tools, for lists too long to show (DISC-1, DISC-2).
 
-Each of them sees only what the turn's user and agent may call. `execute_tool` is not a call of its own: the pipeline
-runs the named tool, with that tool's deadline, policy and audit.
+Each of the three sees only the tools that the turn's user and agent may call. `execute_tool` is not a call of its own:
+the pipeline runs the named tool, with that tool's deadline, policy and audit.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SOURCE = "discovery"
 _READS = Annotations(read_only=True, idempotent=True)
 _MOST_FOUND = 50
-_MOST_LOOKED_AT = 1_000  # the most search results to examine; the turn may not be allowed to call any of them
+_MOST_LOOKED_AT = 1_000  # the most search results to examine; more than needed, since the turn may not call all of them
 _PAGE = 100
 
 
@@ -43,7 +43,7 @@ class Listing:
     """A page of tools, or the tools found by a search.
 
     Attributes:
-        next: The `after` of the next page; "" if there is none.
+        next: The value of `after` for the next page; "" on the last page.
         gap: What was not searched, and why; "" if everything was searched.
     """
 
@@ -55,8 +55,8 @@ class Listing:
 class Discovery:
     """Finds, looks up and pages through the tools that a turn may call.
 
-    Tools of a `PagedSource` are never read all at once: the source searches them. The others are indexed, and the index
-    is updated on each search.
+    The tools of a `PagedSource` are never read all at once: the source searches them itself. All other tools are
+    indexed here, and the index is updated on each search.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Discovery:
         """Create the service.
 
         Args:
-            sources: Returns all sources except that of the discovery tools.
+            sources: Returns all sources except the source of the discovery tools.
             assembly: Builds the lists of tools.
             embedder: Returns the embedder. Called in a thread at the first search.
         """
@@ -160,10 +160,10 @@ class _Candidates:
     """The tools that a query is compared with.
 
     Attributes:
-        rankings: For each paged source, the results that the turn may call, with their fit.
+        rankings: For each paged source, the results that the turn may call, each with its fit.
         acquired: The specs of these results.
         others: The specs of all other tools.
-        looked_at: The number of results of each paged source.
+        looked_at: How many results each paged source returned.
     """
 
     rankings: list[list[tuple[str, float]]] = field(default_factory=list)
@@ -173,12 +173,12 @@ class _Candidates:
     gaps: list[str] = field(default_factory=list)
 
     def is_enough(self, limit: int, wanted: int) -> bool:
-        """Whether there are enough results, or the sources have no more."""
+        """Return whether there are enough results, or the sources have no more."""
         return len(self.acquired) >= limit or all(found < wanted for found in self.looked_at)
 
 
 def _merged(*ranked: Sequence[tuple[str, float]]) -> list[str]:
-    """Merge rankings by fit, keeping the order within each."""
+    """Merge rankings by fit, and keep the order within each ranking."""
     keyed: list[list[tuple[float, str]]] = []
     for each in ranked:
         least = inf

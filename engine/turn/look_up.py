@@ -11,7 +11,7 @@ from engine.registry.nearest import nearest
 from engine.turn.active_list import ActiveList
 from engine.turn.assembly import Assembly
 
-_OVER = 5  # this many times more names than requested are looked up, because the turn may not call all of them
+_OVER = 5  # look up this many times more names than requested, because the turn may not call all of them
 
 
 def everything(turn: Turn) -> Turn:
@@ -33,7 +33,7 @@ class LookUp:
     sources: Callable[[], Sequence[ToolSource]]
 
     async def specs(self, turn: Turn, names: Collection[str]) -> dict[str, ToolSpec]:
-        """Return the specs of the listed tools that have one of these names or aliases, by name or alias."""
+        """Return the specs of the listed tools with these names or aliases, by the requested name or alias."""
 
         async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
             if not isinstance(source, PagedSource) or turn.query:
@@ -45,7 +45,7 @@ class LookUp:
         return {called: spec for called, spec in _called(listed) if called in names}
 
     async def nearest(self, turn: Turn, name: str, limit: int = 3) -> list[str]:
-        """Return the most similar names and aliases, best first."""
+        """Return the names and aliases of callable tools that are most similar to `name`, best first."""
         known: set[str] = set()
 
         async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:

@@ -1,4 +1,4 @@
-"""`tool_page`: pages through the list of a turn without a query, so that callers need not hold every skill."""
+"""`tool_page`: pages through the list of a turn without a query, so that callers need not load every skill at once."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from engine.contract.prompt_block import NO_BLOCKS, Placement, PromptBlock, PromptBlocks
 from engine.contract.turn import Turn
 
-DEADLINE_S = 5.0  # a block is an aid; a turn does not wait longer for it
+DEADLINE_S = 5.0  # a block is optional; a turn does not wait longer for it
 
 _log = logging.getLogger("knackbox.turn")
 
 
 async def prompt_blocks(blocks: Sequence[PromptBlock], turn: Turn, message: str) -> PromptBlocks:
-    """Return the texts of the blocks, in the given order. All blocks are asked concurrently.
+    """Return the texts of the blocks, in the given order. All blocks are produced concurrently.
 
     A block that fails, takes longer than `DEADLINE_S` or exceeds its limit is omitted with a warning, because a turn
-    must not fail for lack of an aid.
+    must not fail for lack of an optional text.
     """
     if not blocks:
         return NO_BLOCKS
@@ -38,7 +38,7 @@ async def _text(block: PromptBlock, turn: Turn, message: str) -> str:
         return ""
     if len(text) > block.most_characters:
         _log.warning(
-            "The prompt block %s is omitted: %d characters, %d are allowed.",
+            "The prompt block %s is omitted: it has %d characters, but only %d are allowed.",
             block.name,
             len(text),
             block.most_characters,

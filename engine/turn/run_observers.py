@@ -1,4 +1,4 @@
-"""Notifies packs of runs that have ended."""
+"""Notifies packs when a run of the loop has ended."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ _log = logging.getLogger("knackbox.turn")
 
 
 async def notify(observers: Sequence[RunObserver], turn: Turn, summary: RunSummary) -> None:
-    """Give a summary to all observers concurrently. One that fails or takes longer than `DEADLINE_S` is logged."""
+    """Pass a run's summary to all observers concurrently. Failures and delays beyond `DEADLINE_S` are logged."""
     await asyncio.gather(*(_notify(observer, turn, summary) for observer in observers))
 
 
@@ -22,4 +22,4 @@ async def _notify(observer: RunObserver, turn: Turn, summary: RunSummary) -> Non
         async with asyncio.timeout(DEADLINE_S):
             await observer.run_ended(turn, summary)
     except Exception:  # noqa: BLE001 -- observers are other people's code
-        _log.exception("%s failed on the summary of a run.", type(observer).__name__)
+        _log.exception("%s failed to process the summary of a run.", type(observer).__name__)

@@ -1,4 +1,4 @@
-"""`ToolIndex`: searches tools with an index in memory. Imported only at the first search, because it needs numpy."""
+"""`ToolIndex`: searches tools with an index in memory. It is imported at the first search, because it needs numpy."""
 
 from collections.abc import Sequence
 

@@ -92,7 +92,7 @@ async def test_a_registered_agent_has_only_its_own_caps(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await engine.registries.register_agent({"spec_id": "keeper"})
         assert (
-            "does not hold keys"
+            "does not hold the required caps: keys"
             in (await engine.call("unlock", {}, Turn(agent="keeper", caps=frozenset({"keys"})))).error
         )
 

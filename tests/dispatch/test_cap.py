@@ -78,7 +78,7 @@ async def test_if_the_full_text_cannot_be_written_the_message_says_so(tmp_path):
     async with open_pipeline(tmp_path, [say]) as h:
         result = await h.call("say", text="x" * 20_000)
     assert result.success
-    assert "could not be kept" in result.message
+    assert "could not be saved" in result.message
     assert len(result.message.encode()) <= DEFAULT_CAP
 
 

@@ -48,7 +48,7 @@ def test_the_personas_modules_are_checked_before_the_permission() -> None:
 @pytest.mark.spec("ACCESS-5")
 def test_missing_capabilities_are_named() -> None:
     tool_ = spec(caps_required=("net", "fs"))
-    assert why_not(tool_, Turn(caps=frozenset({"fs"}))) == "the agent does not hold net"
+    assert why_not(tool_, Turn(caps=frozenset({"fs"}))) == "the agent does not hold the required caps: net"
     assert why_not(tool_, Turn(caps=frozenset({"fs", "net", "gpu"}))) == ""
 
 

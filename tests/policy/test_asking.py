@@ -184,7 +184,7 @@ async def test_an_approval_admits_exactly_one_call(tmp_path: Path) -> None:
         (no, "the user said no: not today"),
         (lambda request: 1 / 0, "asking for approval failed"),
         (lambda request: forever(), "nobody approved it within"),
-        (lambda request: ApprovalAnswer(approved=True, digest="of another call"), "not what would run"),
+        (lambda request: ApprovalAnswer(approved=True, digest="of another call"), "the approval is for other arguments"),
     ],
 )
 async def test_anything_but_an_approval_of_exactly_this_call_is_a_rejection(
@@ -225,7 +225,7 @@ async def test_a_call_whose_arguments_change_while_waiting_for_approval_does_not
 
     async with open_pipeline(tmp_path, [pay], guards=(ApprovalGuard(Person(meanwhile), "confirmation"),)) as h:
         result = await h.pipeline.call(ToolCall("pay", arguments), TURN)
-    assert "not what would run" in result.text
+    assert "the approval is for other arguments" in result.text
     assert SENT == []
 
 

@@ -74,7 +74,7 @@ async def test_a_call_that_may_have_taken_effect_is_not_retried_and_the_model_is
     assert result.failure.failure_class is FailureClass.DIAGNOSTIC
     assert result.failure.may_have_started
     assert not result.failure.replay_safe
-    assert "It may have happened; check first" in result.error
+    assert "The call may have taken effect. Check first" in result.error
 
 
 @pytest.mark.spec("FAIL-2")
@@ -100,7 +100,7 @@ async def test_a_later_attempt_that_may_have_started_ends_the_retries(tmp_path):
         result = await h.call("flaky")
     assert len(runs) == 2
     assert result.failure.failure_class is FailureClass.DIAGNOSTIC
-    assert "check first" in result.error
+    assert "Check first" in result.error
 
 
 @pytest.mark.spec("FAIL-2")

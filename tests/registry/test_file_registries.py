@@ -131,7 +131,7 @@ async def test_an_invalid_envelope_is_rejected_and_nothing_is_written(tmp_path, 
             await one.registries.register_agent({"spec_id": "a", "policy_overrides": {"band_flor": "RED"}})
         with pytest.raises(RegistryError, match="band_floor"):
             await one.registries.register_agent({"spec_id": "a", "policy_overrides": {"band_floor": "PURPLE"}})
-        with pytest.raises(RegistryError, match="can only contain variables"):
+        with pytest.raises(RegistryError, match="only variables may be in braces"):
             await one.registries.register_prompt({"spec_id": "p", "template": "{a.b}"})
 
 

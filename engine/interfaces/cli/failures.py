@@ -1,4 +1,4 @@
-"""`knackbox failures`: lists recent failures. Those of class UNKNOWN need a classification rule."""
+"""`knackbox failures`: lists recent failures. For each failure of class UNKNOWN, a classification rule is missing."""
 
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def failures(
     ctx: typer.Context,
     only: Annotated[
-        FailureClass | None, typer.Option("--class", help="Only failures of this class.", case_sensitive=False)
+        FailureClass | None, typer.Option("--class", help="Show only failures of this class.", case_sensitive=False)
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many failures to show.")] = 20,
     as_json: Json = False,
@@ -34,7 +34,7 @@ def failures(
         emit_json({"failures": rows})
         return
     if not rows:
-        say("no failures are recorded.")
+        say("no failures have been recorded.")
         return
     print_table(
         ("when", "tool", "class", "reason", "error"),

@@ -1,4 +1,4 @@
-"""`knackbox kernelspec …`: installs kernels in boxes for Jupyter clients, for an environment or a user."""
+"""`knackbox kernelspec …`: installs kernelspecs with which Jupyter clients start kernels in boxes."""
 
 import sys
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from sandbox.kernels.kernelspec import Installed, SpecRefused
 from sandbox.kernels.spec import KernelSpec
 
 app = typer.Typer(
-    help="Kernels in boxes for Jupyter clients: install, list, remove.",
+    help="Install, list and remove kernels that run in boxes, for Jupyter clients.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,9 +33,9 @@ def install(
     prefix: Annotated[
         Path | None, typer.Option("--prefix", metavar="DIR", help="Install for the Jupyter of the environment at DIR.")
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="The name that programs use.")] = kernelspec.NAME,
+    name: Annotated[str, typer.Option("--name", help="The kernelspec's name, for programs.")] = kernelspec.NAME,
     display_name: Annotated[
-        str, typer.Option("--display-name", help="The name that people see.")
+        str, typer.Option("--display-name", help="The name that Jupyter displays.")
     ] = kernelspec.DISPLAY_NAME,
     workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to mount at /work.")] = None,
     notebook_folder: Annotated[
@@ -62,10 +62,10 @@ def install(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Install a kernelspec, so that Jupyter finds kernels in boxes. Run this again to change the options.
+    """Install a kernelspec with which Jupyter starts kernels in boxes. Run this again to change the options.
 
-    By default it is installed for the Jupyter of this environment or, outside an environment, for the current user. A
-    Jupyter without Knackbox in its environment cannot start the kernel, and does not show it.
+    By default, it is installed for the Jupyter of this environment or, outside an environment, for the current user. A
+    Jupyter installation without Knackbox in the same environment does not list the kernel and cannot start it.
     """
     if find_spec("ipykernel") is None:
         fail(
@@ -104,17 +104,17 @@ def install(
         return
     emit(f"{done.display_name!r} is installed as {done.name}: {done.folder}")
     if not config.keys() & {"workspace", "notebook_folder"}:
-        say("its kernels see none of your files. To mount some, use --workspace DIR or --notebook-folder.")
+        say("the kernels cannot access your files. To mount a folder, use --workspace DIR or --notebook-folder.")
 
 
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
-    """List the kernelspecs of Knackbox that Jupyter finds here."""
+    """List the Knackbox kernelspecs that Jupyter finds."""
     specs = list(kernelspec.found())
     if wants_json(ctx, as_json):
         emit_json([as_object(spec) for spec in specs])
     elif not specs:
-        say("Jupyter finds no kernelspec of Knackbox here. Run knackbox kernelspec install to add one.")
+        say("Jupyter finds no Knackbox kernelspec. Run knackbox kernelspec install to add one.")
     else:
         rows = ((spec.name, spec.display_name, files_of(spec), memory_of(spec), str(spec.folder)) for spec in specs)
         print_table(("name", "display name", "files", "memory", "folder"), rows)
@@ -126,7 +126,7 @@ def remove(
     name: Annotated[str, typer.Argument(help="The name, as `knackbox kernelspec list` shows it.")] = kernelspec.NAME,
     as_json: Json = False,
 ) -> None:
-    """Remove the first kernelspec with this name that Jupyter finds, if it is a kernelspec of Knackbox."""
+    """Remove the first kernelspec with this name that Jupyter finds, if it is a Knackbox kernelspec."""
     try:
         folder = kernelspec.remove(name)
     except SpecRefused as error:
@@ -147,7 +147,7 @@ def as_object(spec: Installed) -> dict[str, Any]:
 
 
 def files_of(spec: Installed) -> str:
-    """Return a description of the host's files that the kernels can access."""
+    """Describe which files of the host the kernels can access."""
     where = "the notebook's folder" if spec.config.get("notebook_folder") else str(spec.config.get("workspace", "none"))
     return f"{where}, read-only" if spec.config.get("read_only") else where
 

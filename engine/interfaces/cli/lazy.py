@@ -17,7 +17,7 @@ _COMPLETION = frozenset({"install_completion", "show_completion"})
 
 @dataclass(frozen=True, slots=True)
 class OwnCommand:
-    """A command of this package: the module that defines it as `app`, and its line in the help."""
+    """A command of this package: the module that defines the command as `app`, and the command's line in the help."""
 
     module: str
     help: str
@@ -71,7 +71,7 @@ def load_plugin(point: EntryPoint) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """A command group that lists the commands of this package, followed by those of packs."""
+    """A command group that lists the commands of this package, followed by the commands of packs."""
 
     own: Mapping[str, OwnCommand] = {}
 

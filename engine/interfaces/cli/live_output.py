@@ -10,10 +10,10 @@ from sandbox.contract import Stream
 
 
 class LiveOutput:
-    """Forwards output as it arrives: unchanged to a file or a pipe; to a terminal with escape sequences shown as text.
+    """Forwards output as it arrives. A terminal shows escape sequences as text; files and pipes get them unchanged.
 
-    When the reader of the output exits, as with `| head`, the task that created this object is cancelled to end the
-    run.
+    If the program that reads the output exits (such as `head`), the task that created this object is cancelled to end
+    the run.
     """
 
     def __init__(self) -> None:

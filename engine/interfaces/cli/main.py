@@ -24,22 +24,20 @@ OWN = {
     "exec": OwnCommand("engine.interfaces.cli.run_code", "Run code in a fresh box."),
     "run": OwnCommand("engine.interfaces.cli.notebook", "Run a notebook in a box, cell by cell."),
     "call": OwnCommand("engine.interfaces.cli.call", "Call one tool."),
-    "tools": OwnCommand("engine.interfaces.cli.tools", "List the tools of a turn, and why others are left out."),
+    "tools": OwnCommand("engine.interfaces.cli.tools", "List the tools of a turn, and why other tools are left out."),
     "chat": OwnCommand("engine.interfaces.cli.chat", "Talk to the configured model, which uses the tools."),
     "audit": OwnCommand("engine.interfaces.cli.audit", "List recorded calls and how they ended."),
     "registry": OwnCommand("engine.interfaces.cli.registry", "Register tools, prompts and agents, and take snapshots."),
     "failures": OwnCommand("engine.interfaces.cli.failures", "List recent failures and how they were classified."),
     "restore": OwnCommand("engine.interfaces.cli.restore", "List backups of the databases, or restore one."),
-    "kernelspec": OwnCommand(
-        "engine.interfaces.cli.kernelspec", "Kernels in boxes for JupyterLab and other Jupyter clients."
-    ),
-    "modules": OwnCommand("engine.interfaces.cli.modules", "Remote tools: HTTP modules and MCP servers."),
+    "kernelspec": OwnCommand("engine.interfaces.cli.kernelspec", "Install Jupyter kernels that run in boxes."),
+    "modules": OwnCommand("engine.interfaces.cli.modules", "List and check remote modules and their tools."),
     "doctor": OwnCommand("engine.interfaces.cli.doctor", "Show which protections work here, and what is missing."),
     "mcp": OwnCommand("engine.interfaces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
     "serve": OwnCommand("engine.interfaces.cli.serve", "Serve the tools over HTTP, and manage its tokens."),
     "bench": OwnCommand("engine.interfaces.cli.bench", "Run the benchmarks of a source checkout."),
     "demo": OwnCommand(
-        "engine.interfaces.cli.demo", "Learn, find and call skills on real data, and recover from failures."
+        "engine.interfaces.cli.demo", "Show how skills are learned, found and called, and how failures are handled."
     ),
 }
 # Allocations between two garbage collections of the youngest generation. Most imported objects are never freed, so

@@ -14,7 +14,7 @@ from engine.interfaces.cli.tables import print_table
 from engine.remote.states import ModuleState
 
 app = typer.Typer(
-    help="Remote tools: HTTP modules and MCP servers.",
+    help="List, refresh and check remote modules (HTTP modules and MCP servers).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,7 +37,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 
 @app.command()
 def refresh(ctx: typer.Context, names: Names = None, as_json: Json = False) -> None:
-    """Fetch the tools of modules again. The exit code is 1 if one does not answer or its answer is invalid."""
+    """Fetch the tools of modules again. The exit code is 1 if a module does not answer or its answer is invalid."""
     states = refreshed(ctx, names)
     show(states, as_json=wants_json(ctx, as_json))
     raise typer.Exit(int(Exit.OK if all(state.reachable for state in states) else Exit.FAILED))
@@ -58,7 +58,7 @@ def check(ctx: typer.Context, names: Names = None, as_json: Json = False) -> Non
 
 
 def refreshed(ctx: typer.Context, names: list[str] | None) -> list[ModuleState]:
-    """Refresh modules and return their states. End the command if one is not configured."""
+    """Refresh modules and return their states. End the command if a module is not configured."""
 
     async def work(engine: Engine) -> list[ModuleState]:
         return await engine.modules.refresh(names or None)

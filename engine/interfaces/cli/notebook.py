@@ -40,7 +40,7 @@ def run(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a notebook in a box without network access. It can use only the workspace, and only the workspace is kept.
+    """Run a notebook in a box without network access. It can access only the workspace; other files it writes are lost.
 
     The run stops at the first cell that fails, with exit code 1, but the executed cells are still written. A cell with
     the tag raises-exception may fail. With --json, stdout contains one JSON object and no outputs of cells.
@@ -49,7 +49,8 @@ def run(
     data = read_input(str(file), "run")
     box = box_options(workspace, memory, read_only=read_only) | backend_options(ctx)
     try:
-        # Not imported at the top: it needs an extra, and takes longer to import than the rest of the command line.
+        # This is not imported at the top, because it needs an extra and takes longer to import than the rest of the
+        # command line.
         from sandbox.kernels import notebook as notebooks  # noqa: PLC0415
     except ImportError as error:
         fail(
@@ -148,9 +149,9 @@ def write(target: Path, data: bytes) -> None:
 
 
 def remark(at: str, why: str, *, shown: bool) -> None:
-    """Print why the run stopped and, for a likely limitation of the box, what to do."""
+    """Print why the run stopped and, if a limitation of the box may be the cause, a hint."""
     say(f"{at} ended the run: {why}")
     if why.startswith("FileNotFoundError") and not shown:
-        say("a box has none of your files. To mount a folder, use --workspace DIR.")
+        say("a box cannot access your files. To mount a folder, use --workspace DIR.")
     if why.startswith("ModuleNotFoundError"):
         say("a box has only the packages of the environment that Knackbox runs in.")

@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from engine.interfaces.cli.spinner import SPINNER_AFTER_S
 
-# Control characters except colours, tab, line feed and carriage return. They could display text that was never printed.
+# Control characters except colours, tab, line feed and carriage return. They could make a terminal display text that
+# was never printed.
 _CONTROLS = re.compile(r"(\x1b\[[0-9;:]*m)|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 

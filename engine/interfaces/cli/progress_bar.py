@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar(Spinner):
-    """Shows how many of the items are finished, and how long the others will take."""
+    """Shows how many items are finished, and how long the remaining items will take."""
 
     def __init__(self, label: str = "") -> None:
         """Create a hidden bar.
@@ -53,7 +53,7 @@ class _RichBar:
         self._progress.stop()
 
     def update(self, status: "Text", /) -> None:
-        """Show another text before the bar."""
+        """Change the text before the bar."""
         self._progress.update(self._task, description=status.plain)
 
     def count(self, done: int, of: int) -> None:

@@ -174,7 +174,7 @@ def health(ctx: typer.Context, as_json: Json = False) -> None:
 
 @app.command()
 def snapshot(ctx: typer.Context, as_json: Json = False) -> None:
-    """Take a signed snapshot of all three registries."""
+    """Take a signed snapshot of the registries of tools, prompts and agents."""
 
     async def work(engine: Engine) -> dict[str, Any]:
         return asdict(await asyncio.to_thread(engine.registries.snapshots.take, getpass.getuser()))

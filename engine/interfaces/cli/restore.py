@@ -62,7 +62,7 @@ def restore_files(home: Home, backups: Backups, backup: Backup, only: list[str] 
         if lock.running_others():
             raise ConfigError(
                 f"{home.root}: an engine is open on this home. "
-                "First stop it: knackbox mcp, serve or chat, or another program."
+                "First stop the program that opened it (knackbox mcp, serve, chat or another program)."
             )
         return backups.restore(backup, only)
     finally:
@@ -99,4 +99,4 @@ def show(found: list[Backup], *, as_json: bool) -> None:
             for each in found
         ],
     )
-    say(f"knackbox restore {found[0].name} restores the newest. Close all engines on this home before that.")
+    say(f"knackbox restore {found[0].name} restores the newest backup. Close all engines on this home before that.")

@@ -82,19 +82,23 @@ def serve(
 @token_app.command("add")
 def add(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="The name of the token, such as that of a program.")],
+    name: Annotated[str, typer.Argument(help="The name of the token, such as the name of a program.")],
     *,
-    permission: Annotated[PermissionLevel, typer.Option("--permission", help="The permission of its user.")] = "user",
-    user: Annotated[str, typer.Option("--user", help="The user of the token; by default its name.")] = "",
+    permission: Annotated[
+        PermissionLevel, typer.Option("--permission", help="The permission of the token's user.")
+    ] = "user",
+    user: Annotated[str, typer.Option("--user", help="The user of the token; by default the name of the token.")] = "",
     agent: Annotated[
         str, typer.Option("--agent", help="The agent of the token. A registered agent is limited by its entry.")
     ] = "main",
-    module: Annotated[list[str] | None, typer.Option("--module", help="A module it may use. Repeatable.")] = None,
+    module: Annotated[
+        list[str] | None, typer.Option("--module", help="A module that the token may use. Repeatable.")
+    ] = None,
     cap: Annotated[
-        list[str] | None, typer.Option("--cap", help="A cap of its agent, if that is not registered. Repeatable.")
+        list[str] | None, typer.Option("--cap", help="A cap of the agent, if the agent is not registered. Repeatable.")
     ] = None,
     approves: Annotated[
-        bool, typer.Option("--approves", help="It may approve calls of its user's other tokens.")
+        bool, typer.Option("--approves", help="Allow the token to approve calls of the user's other tokens.")
     ] = False,
     as_json: Json = False,
 ) -> None:

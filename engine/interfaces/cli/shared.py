@@ -51,7 +51,7 @@ def wants_json(ctx: typer.Context, flag: bool) -> bool:
 def emit_json(value: Any) -> None:
     """Print a value as one line of JSON on stdout."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    if not text.isprintable():  # such characters occur only in strings, so JSON escapes are equivalent
+    if not text.isprintable():  # JSON has such characters only in strings, where escapes are equivalent
         text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

@@ -23,7 +23,7 @@ class TerminalApprover:
         """Create an approver that pauses this spinner while it asks.
 
         Args:
-            lock: Held while a person is asked anything.
+            lock: The lock to hold while a person is asked anything.
         """
         self._spinner = spinner
         self._lock = lock

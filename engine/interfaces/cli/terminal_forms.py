@@ -20,8 +20,8 @@ class TerminalForms:
         """Create the object.
 
         Args:
-            spinner: Is paused while a form is shown.
-            lock: Is held while a person is asked anything.
+            spinner: The spinner to pause while a form is shown.
+            lock: The lock to hold while a person is asked anything.
         """
         self._spinner = spinner
         self._lock = lock

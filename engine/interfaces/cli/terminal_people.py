@@ -10,7 +10,7 @@ from engine.interfaces.cli.terminal_forms import TerminalForms
 
 
 def people_at_terminal(spinner: Spinner | None = None) -> People:
-    """Return the approver and the forms for the engine of a command; none if stdin or stderr is not a terminal."""
+    """Return the approver and the form filler for an engine, or neither if stdin or stderr is not a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return People()
     shown, lock = spinner or Spinner(), asyncio.Lock()

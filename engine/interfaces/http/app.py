@@ -32,7 +32,7 @@ _MAX_ERRORS = 5  # validation errors listed in one response
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The access of web pages to the server.
+    """The settings for access by web pages.
 
     Attributes:
         origins: Origins whose pages may use the server.
@@ -50,17 +50,17 @@ def build_app(
     body: BodyLimits,
     pages: Pages | None = None,
 ) -> ASGIApp:
-    """Return the application. Its OpenAPI document is at /openapi.json and needs a token unless the docs are on.
+    """Return the application. Its OpenAPI document is at /openapi.json and needs a token unless `pages.docs` is set.
 
     Args:
         context: The parts of the server that the routes use.
-        find: Returns the caller of a token, or None for an invalid token. It may block.
+        find: Function that returns the caller of a token, or None for an invalid token. It may block.
         names: The accepted values of the Host header.
         body: Limits of a request body.
-        pages: The access of web pages. By default they have none.
+        pages: The settings for access by web pages. By default, no page has access.
 
     Raises:
-        ConfigError: The docs are on, but Swagger UI is not installed.
+        ConfigError: `pages.docs` is set, but Swagger UI is not installed.
     """
     pages = pages or Pages()
     app = FastAPI(

@@ -21,8 +21,8 @@ def approval_routes(context: RouteContext) -> APIRouter:
 
     @routes.get("", response_model=ApprovalList, responses=problems())
     async def waiting(caller: CurrentCaller) -> Response:
-        """List the calls that wait for an answer from this caller: those made with the user's other tokens, and for
-        admins and owners those of all users."""
+        """List the waiting calls that this caller may approve or reject: the calls made with the user's other tokens,
+        and for admins and owners the calls of all users."""
         return AsciiJsonResponse({"approvals": [each.brief() for each in approver.pending(caller)]})
 
     @routes.get("/{approval_id}", response_model=Approval, responses=problems(404, 409, 422))
@@ -32,7 +32,7 @@ def approval_routes(context: RouteContext) -> APIRouter:
 
     @routes.post("/{approval_id}", status_code=204, responses=problems(404, 409, 422))
     async def answer(approval_id: Id, body: ApprovalBody, caller: CurrentCaller) -> Response:
-        """Approve or reject a call, once. The digest must be that of the call as it was read."""
+        """Approve or reject a waiting call. Only the first answer counts. The digest must match the waiting call."""
         await approver.answer(caller, approval_id, ApprovalAnswer(body.approved, body.digest, body.reason, caller.name))
         return Response(status_code=204)
 

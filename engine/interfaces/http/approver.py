@@ -20,7 +20,7 @@ from engine.policy.access import user_rank
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 
 _MAX_PENDING = 256
-_MAX_ANSWERED = 1_024  # ids of answered calls that are kept, to distinguish a second answer from an unknown id
+_MAX_ANSWERED = 1_024  # answered calls whose ids are kept, to distinguish a second answer from an unknown id
 _SHOWN_CHARACTERS = 2_000  # limit for the arguments in a list
 
 
@@ -99,7 +99,7 @@ class HttpApprover:
         """Return the waiting call with this id.
 
         Raises:
-            HttpProblem: 404 for a call that does not wait or that this caller may not answer, 409 for an answered one.
+            HttpProblem: 404 if no such call waits or this caller may not answer it, 409 if it was already answered.
         """
         found = next((each for each in self.pending(caller) if each.id == approval_id), None)
         if found is not None:

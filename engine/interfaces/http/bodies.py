@@ -35,8 +35,8 @@ class ListOptions(StrictBody):
     use_tool_search_flow: bool = False
     band: Band = Field("GREEN", description="The risk band. It can only be stricter than the server's own.")
     format: Format = "spec"
-    after: str = Field("", max_length=400, description="`next` of the previous page. Empty for the first page.")
-    limit: int = Field(PAGE, ge=1, le=PAGE, description="Maximum number of skills on a page. A query has one page.")
+    after: str = Field("", max_length=400, description="`next` from the previous page. Empty for the first page.")
+    limit: int = Field(PAGE, ge=1, le=PAGE, description="Maximum number of skills. A query returns only one page.")
 
     def turn_of(self, caller: Caller) -> Turn:
         """Return the turn that these options describe for the caller."""
@@ -78,7 +78,7 @@ class ExecuteBody(BaseModel):
 
 
 class ApprovalBody(StrictBody):
-    """An answer to a waiting call. `digest` is that of the call as it was read, so that nothing else is approved."""
+    """An answer to a waiting call. `digest` must match the waiting call, so that no other call is approved."""
 
     model_config = _with_example({"approved": True, "digest": "9f86d081884c7d65…", "reason": "the figures are right"})
 

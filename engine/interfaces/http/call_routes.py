@@ -54,9 +54,9 @@ def call_routes(context: RouteContext) -> APIRouter:
         },
     )
     async def stream(body: CallBody, caller: CurrentCaller, request: Request) -> StreamingResponse:
-        """Call a tool and stream its events: `call` with the id, `approval` when it waits for a person, `progress`,
-        `output`, `missed` with the number of events that were dropped because the client read too slowly, and
-        `result` as the last one. Closing the connection cancels the call."""
+        """Call a tool and stream its events: `call` with the id, `approval` when the call waits for a person,
+        `progress`, `output`, `missed` with the number of events that were dropped because the client read too slowly,
+        and `result` as the last one. Closing the connection cancels the call."""
         turn = body.turn_of(caller)
         running = context.calls.start(
             caller, body.name, body.arguments, turn, body.call_id, followed=True, client=request.client
@@ -65,7 +65,7 @@ def call_routes(context: RouteContext) -> APIRouter:
 
     @routes.delete("/calls/{call_id}", status_code=204, responses=problems(404, 422))
     async def cancel(call_id: Annotated[str, Path(max_length=64)], caller: CurrentCaller) -> Response:
-        """Cancel a running call of the caller's user. Its client receives a result with the end `killed`."""
+        """Cancel a running call of the caller's user. Its client receives a result whose `end` is `killed`."""
         if not context.calls.cancel(caller, call_id):
             raise HttpProblem(HTTPStatus.NOT_FOUND, "You have no running call with this id.")
         return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -37,7 +37,7 @@ def docs_routes() -> APIRouter:
         ConfigError: The files of Swagger UI are not installed.
     """
     if find_spec(_PACKAGE) is None:
-        raise ConfigError("`docs` of [http] needs Swagger UI: pip install 'knackbox[docs]', or remove the setting.")
+        raise ConfigError("`docs` of [http] needs Swagger UI. Run pip install 'knackbox[docs]' or remove the setting.")
     resources = files(_PACKAGE) / "resources"
     routes = APIRouter(prefix="/docs", include_in_schema=False)
 

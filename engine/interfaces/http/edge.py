@@ -1,7 +1,7 @@
 """`Edge`: checks every request before a route handles it, so that new routes are protected too.
 
-The checks, in order: the Host header (against DNS rebinding), the Origin header, the token, and then the body: its
-type, its size and duration while it is read, and whether it is valid JSON.
+It checks, in this order, the Host header (against DNS rebinding), the Origin header, the token and the body. The body
+must have the right content type, arrive in time, not be too large, and be valid JSON.
 """
 
 import asyncio
@@ -79,13 +79,13 @@ class Edge:
         """Wrap an application.
 
         Args:
-            app: The application behind the edge.
-            find: Returns the caller of a token, or None for an invalid token. It may block.
+            app: The application to wrap.
+            find: Function that returns the caller of a token, or None for an invalid token. It may block.
             names: The accepted values of the Host header.
             body: Limits of a request body.
             origins: Origins whose pages may use the server, as in an Origin header.
             open_paths: Paths that need no token.
-            own_pages: Whether the server itself serves pages, which may then use it.
+            own_pages: Whether the server itself serves web pages. If so, these pages may use the server.
         """
         self._app = app
         self._origins = origins
@@ -259,7 +259,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _guarded_send(send: Send) -> Send:
-    """Return a `send` function that adds security headers and limits how long a client may stop receiving."""
+    """Return a `send` function that adds security headers and disconnects clients that stop receiving."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

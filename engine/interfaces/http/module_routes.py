@@ -25,7 +25,7 @@ _DESCRIPTION = "Runs code in a sandbox and learns tools."
 
 
 def module_routes(context: RouteContext) -> APIRouter:
-    """Return the routes of the protocol, and those that list and refresh modules."""
+    """Return the routes of the protocol, and the routes that list and refresh modules."""
     routes = APIRouter(route_class=DecodedRoute)
     endpoints = ModuleEndpoints(context)
 

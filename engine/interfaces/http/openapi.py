@@ -37,7 +37,7 @@ TOKEN = Security(_BEARER)
 def complete_document(app: FastAPI) -> None:
     """Complete the OpenAPI document of an application.
 
-    The document then says that every operation except the open ones needs a token, and schemas have their public names.
+    It adds that every operation needs a token, except those open to everyone, and gives schemas their public names.
     """
     generate = app.openapi
 
@@ -49,7 +49,7 @@ def complete_document(app: FastAPI) -> None:
                 operation["security"] = []
         schemas = document["components"]["schemas"]
         for own, public in _SCHEMA_NAMES.items():
-            if own in schemas:  # if not, FastAPI returned its cached document, which is complete
+            if own in schemas:  # otherwise FastAPI returned its cached document, which is complete
                 schemas[public] = {**schemas.pop(own), "title": public}
                 _replace_refs(document, _SCHEMAS + own, _SCHEMAS + public)
         return document
@@ -58,7 +58,7 @@ def complete_document(app: FastAPI) -> None:
 
 
 def _replace_refs(node: Any, old: str, new: str) -> None:
-    """Replace every reference to one schema by a reference to another, in place."""
+    """Replace every reference to one schema with a reference to another, in place."""
     if isinstance(node, dict):
         if node.get("$ref") == old:
             node["$ref"] = new

@@ -55,7 +55,7 @@ class Pace:
 
     @property
     def unused(self) -> bool:
-        """Whether no slot is occupied or reserved, so that this object may be discarded."""
+        """Whether no slot is occupied or reserved. If so, this object may be discarded."""
         return not self.taken and not len(self._promises)
 
 

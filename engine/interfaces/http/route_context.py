@@ -42,7 +42,7 @@ _EDGE_STATUSES = (400, 401, 403, 408, 413, 415, 421, 503)
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the documented error responses of a route: those of the edge, and the given statuses."""
+    """Return the error responses to document for a route: the responses of the edge, and one for each given status."""
     schema = {"schema": ProblemDetails.model_json_schema()}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {"application/problem+json": schema}}

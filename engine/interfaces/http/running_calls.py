@@ -20,8 +20,8 @@ from engine.interfaces.http.pace import Pace, whole_seconds
 from engine.interfaces.http.responses import HttpProblem
 from engine.interfaces.http.tokens import Caller
 
-RESTART_S = 15  # a server takes at most this long to stop, after which a new one can listen
-CLOSE_TIMEOUT_S = 15.0  # time for the tools of abandoned calls to stop
+RESTART_S = 15  # a server takes at most this long to stop; then a new server can listen
+CLOSE_TIMEOUT_S = 15.0  # time that the tools of abandoned calls have to stop
 TOKEN_CHECK_S = 1.0  # interval between checks that the tokens of running calls still exist
 
 _MAX_IDLE_PACES = 1_024  # tokens without running calls, for which the usual call duration is remembered
@@ -113,7 +113,7 @@ class RunningCalls:
         Args:
             engine: The engine that runs the calls.
             max_per_token: The maximum number of running calls of one token.
-            still_valid: Returns whether a caller's token still exists. It may block.
+            still_valid: Function that returns whether a caller's token still exists. It may block.
         """
         self._engine = engine
         self._max_per_token = max_per_token
@@ -144,7 +144,7 @@ class RunningCalls:
             turn: The turn that the call belongs to.
             call_id: The client's id for the call; by default the engine's id.
             followed: Whether events are collected for a reader.
-            client: Identifies one of several clients that use the same token, as far as that is known.
+            client: Identifies one of several clients that use the same token, if known.
 
         Raises:
             HttpProblem: 503 while the server stops, 429 when the token has too many calls, 409 when its user has a

@@ -1,4 +1,4 @@
-"""`serve`: an HTTP server (uvicorn) for an open engine. When a signal stops it, every running call is answered."""
+"""`serve`: an HTTP server (uvicorn) for an open engine. When a signal stops it, every running call gets a response."""
 
 import asyncio
 import contextlib
@@ -139,11 +139,11 @@ async def serve(
     """Serve until SIGINT or SIGTERM.
 
     Args:
-        open_engine: Opens the engine. It receives the approver of calls.
+        open_engine: Function that opens the engine. It receives the approver of calls.
         listening: The listening socket.
         names: The accepted values of the Host header.
         settings: The section `[http]` of the configuration.
-        started: Called when the server accepts requests.
+        started: Function to call when the server accepts requests.
     """
     approver = HttpApprover()
     async with open_engine(People(approver=approver)) as engine:
@@ -162,7 +162,7 @@ def _config(app: Any, settings: HttpSettings) -> uvicorn.Config:
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=False,  # the audit records all calls
+        access_log=False,  # not needed, because the audit records all calls
         server_header=False,
         proxy_headers=False,  # forwarded addresses are not trusted
         limit_concurrency=connections_within(settings.connections),

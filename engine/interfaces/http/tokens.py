@@ -53,8 +53,8 @@ class Caller:
         agent: The agent that calls run as.
         modules: Modules whose tools may be called. None allows all.
         caps: The caps of the agent.
-        approves: Whether the token may approve calls of its user, except its own. With the permission admin or owner it
-            may approve those of all users.
+        approves: Whether the token may approve calls that its user makes with other tokens. With the permission admin
+            or owner, it may approve the calls of all users.
         sha256: The hash of the token, if the caller was found by its token.
     """
 
@@ -121,7 +121,7 @@ class Tokens:
         """Return the caller of a token, or None if the token is invalid."""
         given = _hash(token)
         found = None
-        for stored, caller in self._current():  # always compare all, so that the duration reveals nothing
+        for stored, caller in self._current():  # always compare all tokens, so that the duration reveals nothing
             if hmac.compare_digest(given, stored):
                 found = caller
         return found
@@ -135,7 +135,7 @@ class Tokens:
 
     def _current(self) -> list[tuple[str, Caller]]:
         with self._lock:
-            generation = self._records.generation(GENERATION)  # read first, so that a later change is noticed next time
+            generation = self._records.generation(GENERATION)  # read before the tokens, so no change is missed
             if generation != self._generation:
                 with self._records.read() as connection:
                     rows = connection.execute(select(_TOKENS).order_by(_TOKENS.c.name)).mappings().all()

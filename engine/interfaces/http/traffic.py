@@ -58,7 +58,7 @@ class Traffic:
             yield
         finally:
             now = _now()
-            if self._total >= _NEVER_REFUSED:  # with fewer, the interval would depend on how often calls arrive
+            if self._total >= _NEVER_REFUSED:  # with fewer calls, the interval would depend on how often calls arrive
                 self._interval_s += _SMOOTHING * (now - self._last_end - self._interval_s)
             self._last_end = now
             self._total -= 1

@@ -156,7 +156,7 @@ class McpElicitation:
             _CURRENT.reset(token)
 
     def _resume(self, params: CallToolRequestParams) -> _SuspendedCall | None:
-        """Return the suspended call that a request continues; None if its token is missing or unknown."""
+        """Return the suspended call that a request continues, or None if the request's token is missing or unknown."""
         call = self._suspended.pop(params.request_state, None) if params.request_state else None
         if call is None or call.name != params.name or call.task.done():
             return None
@@ -165,7 +165,7 @@ class McpElicitation:
     def _suspend(self, call: _SuspendedCall) -> InputRequiredResult:
         for token in [token for token, each in self._suspended.items() if each.task.done()]:
             del self._suspended[token]
-        while len(self._suspended) >= _MAX_SUSPENDED:  # the oldest call is dropped, and its question expires
+        while len(self._suspended) >= _MAX_SUSPENDED:  # the question of the oldest call expires
             del self._suspended[next(iter(self._suspended))]
         token = secrets.token_urlsafe(24)
         self._suspended[token] = call

@@ -48,7 +48,7 @@ class EngineHandler:
 
         Args:
             engine: The open engine.
-            elicitation: Asks the users of clients; the engine was opened with it.
+            elicitation: Asks the users of clients. The engine must have been opened with this object.
             turn: The turn of every call.
             changes: Announces changed tools.
         """
@@ -70,7 +70,7 @@ class EngineHandler:
             called = partial(self._engine.call, params.name, params.arguments or {}, self._turn, progress=relay)
             result = await uninterrupted(self._elicitation.call(params, context.session, called))
             relay.finish()
-        await self._changes.announce()  # a new skill is thus announced before the call that added it returns
+        await self._changes.announce()  # so a new skill is announced before the call that added it returns
         if isinstance(result, InputRequiredResult):
             return result
         returns = await self._returns(params.name) if result.success else None
@@ -104,7 +104,7 @@ def answer_of(name: str, result: ToolResult, returns: Mapping[str, Any] | None) 
     """Return the result in the format of MCP.
 
     Clients raise an error for structured content that does not match the output schema. Such a result becomes an error
-    result with the text of the original one.
+    result that contains the original text.
     """
     if result.success and returns is not None and (wrong := misfit(result.output, returns)):
         problem = f"{name} ran, but its output does not match its output schema:\n{wrong}"
@@ -143,8 +143,8 @@ async def engine_handler(
 
     Args:
         clients: The clients to notify of changed tools.
-        open_engine: Opens the engine. It receives the approver and the forms. Its exceptions are not caught.
-        turn_of: Returns the turn of every call.
+        open_engine: Function that opens the engine. It receives the approver and the forms. Its exceptions propagate.
+        turn_of: Function that returns the turn of every call.
     """
     elicitation = McpElicitation()
     people = People(approver=elicitation, filler=elicitation)
@@ -167,7 +167,7 @@ async def configured_handler(
     Args:
         clients: The clients to notify of changed tools.
         home: The home of the engine.
-        settings: Its settings.
+        settings: The settings of the engine.
         allow_list: The allow-list of every turn; "" for none.
         agent: The agent of every turn.
         unsafe: Whether code runs without isolation.

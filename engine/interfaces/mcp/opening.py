@@ -87,7 +87,8 @@ class Opening:
     async def hold(self) -> None:
         """Open the handler when it is needed, and keep it open until `finish`.
 
-        If it cannot be opened, every request is answered with the reason until `finish`; then the exception is raised.
+        If it cannot be opened, every request is answered with the reason until `finish` is called, and then the
+        exception is raised.
         """
         await self._wake.wait()
         if not self._begun:
@@ -98,7 +99,7 @@ class Opening:
                 await self._finished.wait()
         except Exception as error:
             if not self._handler.done():
-                if not self._finished.is_set():  # otherwise the caller reports the error at once
+                if not self._finished.is_set():  # if `finish` was called, the caller reports the error at once
                     log.warning("the engine cannot be opened: %s", " ".join(str(error).split()))
                 self._handler.set_exception(error)
                 self._handler.exception()  # marks the exception as retrieved; there may be no request that raises it

@@ -18,7 +18,8 @@ class ProgressRelay:
         """Create a relay.
 
         Args:
-            send: Sends a notification with progress, total (1.0 if the fraction is known, otherwise None) and message.
+            send: Function that sends a notification with progress, total (1.0 if the fraction is known, otherwise None)
+                and message.
         """
         self._send = send
         self._events = EventBuffer(MAX_UNSENT)

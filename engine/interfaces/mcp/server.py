@@ -84,8 +84,9 @@ async def serve_stdio(open_handler: OpenHandler) -> None:
     client disconnects. A second signal ends the process at once.
 
     Args:
-        open_handler: Opens the handler of requests when a client needs it. It receives the clients to notify of changed
-            tools. Exceptions that are raised while the handler opens or closes are raised again at the end.
+        open_handler: Function that opens the handler of requests, called when a client needs the handler. It receives
+            the clients to notify of changed tools. Exceptions that are raised while the handler opens or closes are
+            raised again at the end.
     """
     try:
         await _serve(open_handler)

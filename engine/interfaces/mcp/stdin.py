@@ -11,7 +11,7 @@ _FIRST_FREE = 3  # the lowest descriptor for the copy of stdin; 0 to 2 are the s
 
 
 class StdinLines:
-    """An asynchronous iterator over the lines of a file descriptor. It ends with the file, or when `close` is called.
+    """An asynchronous iterator over the lines of a file descriptor, until the end of the file or a call of `close`.
 
     It replaces reading a file in a thread, because a thread that waits for a line cannot be stopped and keeps the
     process from exiting. It reads ahead only a little, so a client cannot send faster than the server reads.
@@ -26,7 +26,7 @@ class StdinLines:
         self._waiting: asyncio.Future[None] | None = None
 
     def close(self) -> None:
-        """End the iteration, even while it waits. Lines that were not yet returned are dropped."""
+        """End the iteration, even while it waits for a line. Lines that were not yet returned are dropped."""
         self.closed = self._ended = True
         self._buffer.clear()
         self._wake()
@@ -78,7 +78,7 @@ class StdinLines:
 
 @contextmanager
 def stdin_lines() -> Iterator[StdinLines]:
-    """Yield the lines of stdin. Meanwhile descriptor 0 is /dev/null, for this process and those that it starts."""
+    """Yield the lines of stdin. Until the context ends, descriptor 0 of this process and its children is /dev/null."""
     original = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
     try:
         empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

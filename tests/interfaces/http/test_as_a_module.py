@@ -73,5 +73,5 @@ async def test_a_server_forwards_calls_to_its_modules(far: Server, tmp_path: Pat
             body = {"tool_name": "far.echo", "arguments": {"value": 1}}
             refused = (await client.post("/execute", json=body)).json()
             assert not refused["success"]
-            assert "module far is not one of this persona's" in refused["error"]
+            assert "module far is not available to this persona" in refused["error"]
             assert [each["name"] for each in (await client.get("/api/modules")).json()["modules"]] == ["knackbox"]
