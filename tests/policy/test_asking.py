@@ -184,7 +184,10 @@ async def test_an_approval_admits_exactly_one_call(tmp_path: Path) -> None:
         (no, "the user said no: not today"),
         (lambda request: 1 / 0, "asking for approval failed"),
         (lambda request: forever(), "nobody approved it within"),
-        (lambda request: ApprovalAnswer(approved=True, digest="of another call"), "the approval is for other arguments"),
+        (
+            lambda request: ApprovalAnswer(approved=True, digest="of another call"),
+            "the approval is for other arguments",
+        ),
     ],
 )
 async def test_anything_but_an_approval_of_exactly_this_call_is_a_rejection(
