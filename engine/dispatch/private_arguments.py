@@ -14,7 +14,7 @@ _MOST_CHARACTERS = 100_000  # characters of one value that are compared with an 
 
 def without_private(call: ToolCall, spec: ToolSpec) -> ToolCall:
     """Return the call with a placeholder for the value of each private argument."""
-    private = {name for name in spec.private_arguments if name in call.arguments}
+    private = call.arguments.keys() & spec.private_arguments
     if not private:
         return call
     shown = {name: _placeholder(value) if name in private else value for name, value in call.arguments.items()}

@@ -11,6 +11,4 @@ class SystemClock:
         """Return the wall-clock time, in UTC."""
         return datetime.now(UTC)
 
-    def monotonic(self) -> float:
-        """Return monotonic time in seconds."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)  # monotonic time in seconds
