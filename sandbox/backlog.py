@@ -46,7 +46,7 @@ class Backlog:
         return self.wait_s(agent, waiting, interval_s, now) <= self._max_wait_s
 
     def wait_s(self, agent: str, waiting: Mapping[str, int], interval_s: float, now: float) -> float:
-        """Return the wait of one more job of the agent, in seconds. Agents take turns.
+        """Return how long one more job of the agent would wait, in seconds. Agents take turns.
 
         Jobs of agents that are due to return count as waiting.
         """

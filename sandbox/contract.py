@@ -68,7 +68,7 @@ class Writes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder of the host mounted in the box at `/work`, the job's working directory."""
+    """A folder of the host that is mounted in the box at `/work`, the job's working directory."""
 
     source: Path
     writes: Writes = Writes.THROUGH
@@ -156,7 +156,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The resources that all processes of the job have used together."""
+    """The resources that all processes of the job have used in total."""
 
     wall_s: float = 0.0
     cpu_s: float = 0.0
@@ -272,13 +272,13 @@ class SandboxSettings:
     """The application's settings for a backend. A backend ignores settings that do not apply to it.
 
     Attributes:
-        cache: A folder for data that can be rebuilt, such as package environments. A backend stores nothing else.
+        cache: A folder for data that can be rebuilt, such as package environments. A backend keeps no other data.
         environments_bytes: Bytes that unused environments may take in the cache.
         build_s: The time limit for building one environment, in seconds.
         allow_private: Hosts and addresses that jobs with egress may reach although they are not public.
         image: The image of containers; "" for the backend's default.
         runtime: The OCI runtime of containers; "" for the backend's default.
-        engine_url: The address of the engine that makes containers; "" for the backend's default.
+        engine_url: The address of the container engine, such as Docker's; "" for the backend's default.
     """
 
     cache: Path

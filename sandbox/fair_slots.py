@@ -18,7 +18,7 @@ _Turn = asyncio.Future[None]
 class FairSlots:
     """Lets `slots` jobs run at once. Other jobs wait in one queue per agent, and the agents take turns.
 
-    Use it in one event loop.
+    Use one object in only one event loop.
 
     A job whose expected wait exceeds `max_wait_s` is refused at once with `Busy`, which says when to return; a caller
     that returns at that time is admitted. Expected waits are estimated from how long jobs hold their slots. When waits
@@ -131,7 +131,7 @@ class FairSlots:
             self._shed(agent, self._queues[agent][-1])
 
     def _shed(self, agent: str, turn: _Turn) -> None:
-        """Refuse a waiting job."""
+        """Refuse the agent's job that waits with the future `turn`."""
         self._forget(agent, turn)
         if not turn.done():
             turn.set_exception(self._refusal(agent, turn.get_loop().time()))

@@ -1,4 +1,4 @@
-"""`ServiceHandle`: gives access to a server that runs as a job: its sockets, and signals to it, in every backend."""
+"""`ServiceHandle`: gives access to the sockets of a server that runs as a job, and sends signals to the job."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ class ServiceHandle:
         """Create the handle of a job that will listen on these ports of the box's loopback."""
         self.ports = tuple(ports)
         self.folder: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """A descriptor of the folder with a socket for each port (`k-1`, `k-2`, …), set once they are listening."""
+        """A descriptor of the folder with a socket for each port (`k-1`, `k-2`, …), set once the sockets listen."""
         self._running: Signalled | None = None
 
     def opened(self, descriptors: Sequence[int]) -> None:

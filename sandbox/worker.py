@@ -228,7 +228,7 @@ class _Reporter:
 def open_streams() -> None:
     """Recreate `sys.stdin`, `sys.stdout` and `sys.stderr` on descriptors 0 to 2, as a starting interpreter does.
 
-    The forked interpreter had other files behind these descriptors, and remembers whether those were seekable.
+    Before the fork, these descriptors were other files. The old stream objects remember whether those were seekable.
     """
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         errors = "backslashreplace" if name == "stderr" else "surrogateescape"  # as in the locale C.UTF-8
@@ -260,7 +260,7 @@ def prepare_template() -> None:
 
 
 def leave_no_trace() -> None:
-    """Remove our own modules from `sys.modules`, because the job may have packages with these names."""
+    """Remove the sandbox's own modules from `sys.modules`, because the job may have packages with these names."""
     if "sandbox" not in sys.modules:  # the template has removed them; reading all names would copy their pages
         return
     for name in [name for name in sys.modules if name == "sandbox" or name.startswith("sandbox.")]:

@@ -1,6 +1,6 @@
 """The Docker backend: runs every job in its own container, through the docker SDK.
 
-A container is created and started ahead of its job, runs our process 1 (`sandbox.docker.inside`), and waits for one job
+A container is started ahead of its job. Its process 1 runs the code of `sandbox.docker.inside`, and waits for one job
 on its standard input. The container ends with the job or with this process, and Docker removes it.
 """
 
@@ -35,7 +35,7 @@ _LOG = logging.getLogger("knackbox.sandbox")
 
 
 class DockerSandbox:
-    """Runs jobs in containers. Containers of one shape form a pool.
+    """Runs jobs in containers. Containers of one shape (`Shape`: the limits, the workspace and so on) form a pool.
 
     If there are too many pools, the least recently used one is closed.
     """
@@ -258,7 +258,8 @@ class DockerSandbox:
             await self._in_background(container)
             first = missing[0]
             raise SandboxError(
-                f"Nothing was run: containers of this engine lack '{first.name}' ({first.detail}).", remedy=first.remedy
+                f"Nothing was run: containers of this engine lack the protection '{first.name}' ({first.detail}).",
+                remedy=first.remedy,
             )
         return container
 
@@ -320,7 +321,7 @@ class DockerSandbox:
 
 
 async def _see_through(task: asyncio.Task[None]) -> None:
-    """Wait until a container is removed, even if the caller is cancelled. This leaves no process behind."""
+    """Wait until a container is removed, even if the caller is cancelled, so that no process is left behind."""
     while not task.done():
         try:
             await asyncio.shield(task)

@@ -1,8 +1,8 @@
 """Bundles the modules that a container runs into one frame, which is sent on its standard input.
 
 They are not mounted, because a bind mount names a folder on the engine's machine, which may be a different machine.
-They are not copied as an archive, because Docker refuses to copy one into a container with a read-only root. Any image
-with Python works.
+They are not copied as an archive, because Docker refuses to copy an archive into a container with a read-only root. Any
+image with Python works.
 """
 
 import ast
@@ -65,7 +65,7 @@ def boot_frame(preload: tuple[str, ...]) -> bytes:
 
 @cache
 def _sources() -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the source of the main module and of all modules of `sandbox` it needs, by name.
+    """Return the source of the main module and of all modules of `sandbox` that it needs, by name.
 
     The second value contains the names of those modules that are packages.
     """

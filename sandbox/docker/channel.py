@@ -1,7 +1,7 @@
-"""Demultiplexes the Docker Engine's attach stream and parses our frames. Calls block, so use them in threads.
+"""Demultiplexes the Docker Engine's attach stream and parses the frames in it. Calls block, so use them in threads.
 
-Docker puts 8 bytes before each piece (Docker Engine API, "Attach to a container", stream format): one byte for the
-stream, three zero bytes, and a u32 length in network byte order.
+Docker puts 8 bytes before each piece of data (Docker Engine API, "Attach to a container", stream format): one byte for
+the stream (standard output or error), three zero bytes, and a u32 length in network byte order.
 """
 
 import struct

@@ -96,7 +96,7 @@ class Client:
                 raise
 
     def containers(self, owner: str = "") -> list[dict[str, Any]]:
-        """Return the containers that carry our label, in every state. With `owner`, return only that owner's."""
+        """Return the containers that this backend labelled, in every state. With `owner`, return only that owner's."""
         label = f"{OWNER}={owner}" if owner else OWNER
         found: list[dict[str, Any]] = self._connected().containers(all=True, filters={"label": label})
         return found

@@ -1,4 +1,4 @@
-"""The config of the Docker backend, and the shape of the container a job needs."""
+"""Defines the config of the Docker backend, and the shape of the container that a job needs."""
 
 import os
 import random

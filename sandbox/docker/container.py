@@ -26,7 +26,7 @@ class Container:
 
     @property
     def programs(self) -> Programs:
-        """The interpreters of the image."""
+        """The interpreters in the image, such as Bash and Node."""
         return Programs(self.facts["bash"], self.facts["node"], tuple(self.facts["path"]), ())
 
 

@@ -76,7 +76,7 @@ class Flows:
         return number in self._flows
 
     def begin(self, number: int) -> None:
-        """Create a flow; data for it is kept until it has a socket."""
+        """Create a flow with this number. Data that arrives for it is kept until the flow has a socket."""
         self._flows[number] = _FlowState(number, meter=Meter() if self._metered else None)
         self._may_be_idle += _LATE
 

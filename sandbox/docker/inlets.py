@@ -23,13 +23,13 @@ _BACKLOG = 16
 
 
 class KernelSockets:
-    """The listening sockets, in the order of the ports. A context manager that closes them."""
+    """The listening sockets, one for each port of the job's server, in order. A context manager that closes them."""
 
     def __init__(self, count: int) -> None:
         """Create the folder and the listening sockets.
 
         Args:
-            count: The number of ports.
+            count: The number of ports of the job's server.
 
         Raises:
             OSError: The folder or a socket cannot be created.

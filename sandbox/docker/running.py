@@ -18,7 +18,7 @@ _LAST_OUTPUT = 1 << 20  # output still in pipes or in transit when process 1 end
 
 
 class NotTaken(SandboxError):
-    """The container ended before it accepted the job, so the job may be offered to another one."""
+    """The container ended before it accepted the job, so the job may be offered to another container."""
 
 
 class RunningContainerJob:
@@ -85,7 +85,7 @@ class RunningContainerJob:
 
         Raises:
             NotTaken: The job had not begun.
-            SandboxError: The container was lost.
+            SandboxError: The container could not run the job.
         """
         try:
             outcome = self._process_all(problem.frames)
@@ -98,7 +98,7 @@ class RunningContainerJob:
 
         Raises:
             NotTaken: The job had not begun.
-            SandboxError: The container was lost.
+            SandboxError: The connection broke after the job had begun.
         """
         if isinstance(problem, ProtocolError):
             if not self._taken:

@@ -29,9 +29,9 @@ _ACCEPT_PAUSE_S = 0.05
 
 
 class ServiceJob(RunningContainerJob):
-    """A running server. Create it inside a running loop.
+    """A running server. Create the object inside a running event loop.
 
-    `ports` are the server's loopback ports in the container, in the order of the inlets.
+    `ports` are the server's loopback ports in the container, in the order of the sockets of `inlets`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ServiceJob(RunningContainerJob):
             self._wake.close()
 
     def signal(self, number: int) -> None:
-        """Request a signal to the job's process group. Does nothing if the job has ended."""
+        """Ask process 1 to send a signal to the job's process group. Does nothing if the job has ended."""
         if not self._ended.done():
             self._signals.append(self._loop.create_future())
             self._numbers.append(number)

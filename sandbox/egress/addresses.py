@@ -1,8 +1,8 @@
 """Classifies IP addresses: public, private, loopback and so on.
 
-Based on IANA's IPv4 and IPv6 Special-Purpose Address Registries. Stricter than `ipaddress.is_global`, whose meaning
-differs between Python releases. IPv6 addresses are public only in 2000::/3, except that an IPv4-mapped or NAT64 address
-has the kind of the IPv4 address in it.
+The classes follow IANA's IPv4 and IPv6 Special-Purpose Address Registries. They are stricter than
+`ipaddress.is_global`, whose meaning differs between Python releases. IPv6 addresses are public only in 2000::/3, except
+that an IPv4-mapped or NAT64 address has the kind of the IPv4 address in it.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""`Exchange`: one connection out of a box, from the accepted socket to its entry in the journal."""
+"""`Exchange`: handles one connection out of a box, from the accepted socket to the connection's journal entry."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 class Exchange:
-    """One connection. Owns the socket, and closes it at the end of `run`. `allowed` are canonical destinations."""
+    """Handles one connection out of a box. Owns the socket `inside`, and closes it at the end of `run`.
+
+    `allowed` are the job's destinations in canonical form.
+    """
 
     def __init__(
         self,
@@ -121,7 +124,7 @@ class Exchange:
             return None
 
     async def _dial(self, destination: Destination) -> tuple[socket.socket, Address]:
-        """Connect to one of the pinned addresses. Record a failure in the journal before raising it."""
+        """Connect to one of the addresses that `pin` returns. Record a failure in the journal before raising it."""
         try:
             addresses = await pin(destination, self._rules, self._resolver)
         except (Refused, NameNotResolved) as problem:
@@ -193,7 +196,7 @@ class Exchange:
             )
 
     async def _say_no(self, status: int, reason: str) -> None:
-        """Send a refusal, then read for a moment.
+        """Send a refusal, then read for a moment what the client still sends.
 
         Closing a socket with unread data would reset the connection, and the client would not see the refusal.
         """

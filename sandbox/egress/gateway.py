@@ -77,7 +77,7 @@ class Gateway:
         return self._journal.entries()
 
     async def aclose(self, *, flush: bool = True) -> None:
-        """Close every socket and end every task. With `flush`, first forward for a moment what the job has sent."""
+        """Close every socket and end every task. With `flush`, first take a moment to forward what the job has sent."""
         self._closed = True
         for end in self._packets:
             self._look_for_strays(end, self._rules.kept)
@@ -126,9 +126,9 @@ class Gateway:
 
     def _excess(self) -> str:
         if self._accepted >= self._rules.connections_in_all:
-            return f"over {self._rules.connections_in_all} connections in one job"
+            return f"more than {self._rules.connections_in_all} connections in one job"
         if len(self._running) >= self._rules.connections_at_once:
-            return f"over {self._rules.connections_at_once} connections at once"
+            return f"more than {self._rules.connections_at_once} connections at once"
         return ""
 
     def _refused(self, listener: socket.socket, reason: str) -> Connection:

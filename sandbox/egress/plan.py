@@ -1,4 +1,7 @@
-"""`EgressPlan`: how a box reaches the job's destinations: listening sockets, host names, environment variables."""
+"""`EgressPlan`: what to set up in a box so that its job reaches its destinations.
+
+This is a listening socket for each destination, a file of host names, and environment variables for a proxy.
+"""
 
 from dataclasses import dataclass
 
@@ -24,7 +27,7 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True)
 class EgressPlan:
-    """What to set up in the box. `hosts` is the text of its /etc/hosts."""
+    """What to set up in the box for its egress: listening sockets, and `hosts`, the text of its /etc/hosts."""
 
     outlets: tuple[Outlet, ...]
     hosts: str

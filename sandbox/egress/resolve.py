@@ -53,7 +53,7 @@ class SystemResolver:
 
 
 async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) -> tuple[Address, ...]:
-    """Return the only addresses to connect to, best first. Later DNS changes have no effect.
+    """Return the addresses of a destination that may be connected to, best first. Later DNS changes have no effect.
 
     If one address is forbidden, the name is refused: a public name that also has a private address is either an attack
     or a mistake, and it is unknown which address a client would use. `destination` is canonical.
@@ -95,7 +95,7 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
     if not parsed:
         raise NameNotResolved(f"{destination.host} has no address")
     if len(parsed) > _MAX_ANSWERS:
-        raise Refused(f"{destination.host} has {len(parsed)} addresses, over {_MAX_ANSWERS}")
+        raise Refused(f"{destination.host} has {len(parsed)} addresses, more than {_MAX_ANSWERS}")
     return parsed
 
 

@@ -161,7 +161,7 @@ class Environments:
         return self._kind
 
     async def _hold(self, key: str, wanted: tuple[str, ...], on_progress: OnProgress) -> None:
-        """Wait until `key` is in `_held`: share the environment if it is complete, otherwise build it first."""
+        """Wait until this process holds the shared lock of the environment `key`, which is built if necessary."""
         built = False
         await asyncio.to_thread(self._shelf.make)
         async with self._patience(wanted):
@@ -255,7 +255,10 @@ class Environments:
 
 
 async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run `work` in a thread, and wait for its end even if cancelled. Until then the caller must keep its lock."""
+    """Run `work` in a thread, and wait for its end even if this task is cancelled.
+
+    While the work runs, the caller must keep its lock.
+    """
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled = False
     while not running.done():

@@ -116,7 +116,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file_system(folder: Path) -> None:
-    """Sync the whole file system by syncfs(2), which replaces an fsync for each of several thousand files."""
+    """Sync the whole file system with syncfs(2), instead of calling fsync for each of several thousand files."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

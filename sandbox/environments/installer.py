@@ -36,7 +36,7 @@ _NOT_NEWS = ("Using CPython", "Using PyPy", "warning: Failed to hardlink")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Limits of a build. `wall_s` is its duration in seconds, `size_bytes` its size on disk."""
+    """Limits of a build. `wall_s` limits its duration in seconds, `size_bytes` its size on disk."""
 
     wall_s: float
     size_bytes: int

@@ -1,4 +1,4 @@
-"""The base of backends that run each job in a fresh fork of a template."""
+"""`ForkedSandbox`: the base class of backends that run each job in a fresh fork of a template."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ class ForkedConfig:
 class ForkedSandbox:
     """Runs each job in a box that is forked from a template. Belongs to the event loop in which its first job ran.
 
-    A backend is a subclass with the methods `run`, `_probe` and `_start`. `_start` starts the template of a key.
+    A backend is a subclass with the methods `run`, `_probe` and `_start`.
     """
 
     def __init__(self, config: ForkedConfig) -> None:
@@ -117,7 +117,7 @@ class ForkedSandbox:
         raise NotImplementedError
 
     async def _start(self, key: TemplateKey) -> ForkServer:
-        """Start the template of a key.
+        """Start a template with the preloaded modules and the packages that the key names.
 
         Raises:
             SandboxError: The template cannot be started.
@@ -156,9 +156,9 @@ class ForkedSandbox:
         return with_end_reason(job, outcome) if outcome.end is End.ERROR else outcome
 
     async def _started(self, preload: tuple[str, ...], environment: Environment | None) -> None:
-        """Start the template of a job before the job takes a slot.
+        """Start the template of a job before the job takes a slot, unless the template runs already.
 
-        A slow start then does not count as a slow job.
+        `FairSlots` measures how long jobs hold their slots, and a slow start must not count as a slow job.
         """
         key = self._key(preload, environment)
         if not self._templates.runs(key):
@@ -213,7 +213,8 @@ async def run_to_end(
         server: The template the box was forked from.
         box: The box.
         running: The job.
-        request: The header and the body of the request, and the descriptor of the workspace's mount, or -1.
+        request: The header and the body of the request that is sent to the box, and the descriptor of the workspace's
+            mount (-1 without a workspace).
 
     Raises:
         SandboxError: The box itself failed.

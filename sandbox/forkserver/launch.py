@@ -1,4 +1,4 @@
-"""Starts the processes of a template: its supervisor, which starts the template itself."""
+"""Starts the supervisor of a template. The supervisor is a process that then starts the template itself."""
 
 import socket
 import subprocess
@@ -50,8 +50,9 @@ class Program:
 
     Attributes:
         python: The interpreter.
-        supervisor: A module whose `main` takes both sockets and the template's config, as a dict.
-        environment: Variables added to the few that every supervisor gets.
+        supervisor: A module whose `main` takes the supervisor's socket, the template's socket, and the template's
+            config as a dict.
+        environment: Environment variables in addition to the few that every supervisor gets.
     """
 
     python: str
@@ -63,7 +64,8 @@ def launch(program: Program, config: Mapping[str, Any]) -> tuple[subprocess.Pope
     """Start the supervisor.
 
     Returns:
-        The supervisor's process, our end of the supervisor's socket, and our end of the template's socket.
+        The supervisor's process, the engine's end of the supervisor's socket, and the engine's end of the template's
+        socket.
 
     Raises:
         OSError: The process cannot be started.

@@ -1,4 +1,4 @@
-"""Raises the limit on open files of a supervisor and its template. Standard library only."""
+"""Raises the limit on open files for a supervisor and its template. Standard library only."""
 
 import contextlib
 import resource

@@ -1,6 +1,6 @@
-"""Messages between the engine, a supervisor and its template: one JSON object each, with descriptors attached.
+"""Messages between the engine, a supervisor and its template: one JSON object each, with file descriptors attached.
 
-They travel over sockets that keep message boundaries. Standard library only.
+The messages travel over sockets that keep message boundaries. Standard library only.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ MAX_BYTES = 1 << 16
 
 
 def send(where: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send a message. Does nothing when the other side is gone: the next read returns the end of the stream."""
+    """Send a message. Does nothing when the other side is gone: the next `receive` then returns None."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         socket.send_fds(where, [json.dumps(message).encode()], descriptors)
 

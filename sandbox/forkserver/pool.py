@@ -19,7 +19,7 @@ class Lease(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TemplateKey:
-    """Identifies a template: the modules it preloads and the packages its boxes see (folders of the host)."""
+    """Identifies a template: the modules that it preloads, and the folders of packages that its boxes see."""
 
     preload: tuple[str, ...]
     packages: tuple[str, ...]
@@ -30,7 +30,7 @@ class Wear:
     """The conditions under which templates are closed.
 
     Attributes:
-        most: Templates kept at once.
+        most: The maximum number of templates kept at once.
         forks: A template is replaced after this many forks, so that leaks in it do not accumulate.
         seconds: A template is replaced after this many seconds.
     """
@@ -64,7 +64,7 @@ class _TemplateSlot:
 class Templates:
     """Starts, shares and closes templates. Use it in one event loop.
 
-    `start` starts the template of a key. It raises SandboxError if that fails.
+    The constructor is given `start`, which starts the template of a key and raises SandboxError if that fails.
     """
 
     def __init__(self, wear: Wear, start: Callable[[TemplateKey], Awaitable[ForkServer]]) -> None:

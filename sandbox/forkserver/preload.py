@@ -16,8 +16,8 @@ COMMON = (
 def for_template(wanted: Sequence[str], packages: Sequence[str]) -> list[str]:
     """Import the common modules of the standard library, then the wanted ones.
 
-    A template imports outside of every box and with its own rights, so the packages' folders are not even read unless a
-    module of them is wanted. The worker of a box finds them through PYTHONPATH.
+    A template imports modules outside of every box, with its own rights. The folders in `packages` are therefore not
+    even read if no modules are wanted. The worker of a box finds the packages through PYTHONPATH.
 
     Returns:
         The names that could not be imported.

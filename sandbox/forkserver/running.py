@@ -72,7 +72,7 @@ class ForkedJob:
         self.sent = False
 
     async def send(self, header: dict[str, Any], body: bytes, tree: int) -> None:
-        """Send the job to the box. `tree` is the descriptor of the workspace's mount, or -1."""
+        """Send the job to the box. `tree` is the descriptor of the workspace's mount; -1 if there is none."""
         frame = worker.pack(header, body)
         channel = self._box.channel
         self._started = self._loop.time()
@@ -110,7 +110,7 @@ class ForkedJob:
         return self._with_answer(said, body, wall)
 
     def stop(self, reason: str) -> None:
-        """Ask the box to end the job for this reason (a name of `End`). The box still sends its answer."""
+        """Ask the box to end the job for this reason, a member of `End`. The box still sends its answer."""
         self._order({"stop": reason})
 
     def signal(self, number: int) -> None:
@@ -191,7 +191,7 @@ class ForkedJob:
             self._signals.popleft().set_result(None)
 
     def _read(self, stream: Stream, descriptor: int, turns: int = _READS_PER_WAKE) -> bool:
-        """Read the output that is available; return True when there may be more."""
+        """Read the available output, in at most `turns` reads; return True when there may be more."""
         for _ in range(turns):
             try:
                 data = os.read(descriptor, _READ)

@@ -61,7 +61,7 @@ class ForkServer:
         """Create the object. `start` starts the processes of the template.
 
         Args:
-            program: The supervisor's program.
+            program: The program to start as the supervisor.
             config: The config of the template, in the form that the supervisor reads.
             warm: The number of boxes to keep ready.
         """
@@ -295,7 +295,7 @@ class ForkServer:
             self._die(message["error"], message.get("remedy", _ASK_DOCTOR))
 
     def _take(self, box_id: int, descriptors: list[int]) -> None:
-        """Register a new box. Fail a waiting request if this process had no free descriptors to receive the box's."""
+        """Register a new box. If this process could not receive all descriptors of the box, fail a waiting request."""
         if len(descriptors) == _DESCRIPTORS_PER_BOX:
             channel = socket.socket(fileno=descriptors[0])
             channel.setblocking(False)
@@ -389,7 +389,7 @@ def could_not_start(problem: OSError) -> SandboxError:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the children of a process's main thread; none where the kernel does not list them."""
+    """Return the pids of the children of a process's main thread; [] if the kernel does not list them."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
     except OSError:
@@ -397,7 +397,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _state(pid: int) -> str:
-    """Return the process state as a letter of proc(5); "" when the process is gone."""
+    """Return the state of a process as a single letter (see proc(5)); "" when the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):

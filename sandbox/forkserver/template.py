@@ -56,14 +56,14 @@ class TemplateLoop:
                     self._reap_box(descriptor)
 
     def prepare(self) -> list[str]:
-        """Do the work that all boxes share, once; return the modules that could not be preloaded."""
+        """Do once the work that all boxes share; return the modules that could not be preloaded."""
         raise NotImplementedError
 
     def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
         """Fork the process of a box and `watch` it.
 
         Args:
-            box_id: The engine's number of the box.
+            box_id: The number that the engine uses for the box.
             given: The descriptors of the box's channel, stdout and stderr.
             group: The control group of the box; None without control groups.
 
@@ -76,7 +76,7 @@ class TemplateLoop:
         """Remove what a box has left behind. `status` is the exit status of the box, as returned by waitpid."""
 
     def watch(self, box_id: int, pid: int) -> None:
-        """Report the box as gone when this process ends. It is a child of the template and the first in its box."""
+        """Report the box as gone once process `pid` ends, a child of the template and the first process of the box."""
         pidfd = os.pidfd_open(pid)
         self._boxes[pidfd] = (box_id, pid)
         self._poller.register(pidfd, select.POLLIN)
@@ -125,7 +125,7 @@ class TemplateLoop:
 
 
 def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Group | None:
-    """Move these descriptors to the numbers from 3 on, and close all others. A new box calls this.
+    """Move these descriptors to the numbers from 3 on, and close all others above 2. A new box calls this.
 
     Returns:
         The control group with its moved descriptors, which come after the given ones.

@@ -1,4 +1,4 @@
-"""`AgentKernel`: an agent's kernel with one name, and everything that outlives the kernel's process."""
+"""`AgentKernel`: one named kernel of an agent, and everything about it that outlives its process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,14 +25,14 @@ class AgentKernel:
         owner: The user and agent that the kernel belongs to.
         name: The name that its owner chose.
         spec: The spec from which its process is started.
-        start: Starts a process for it, or takes one that is ready. It raises Busy if too many kernels are in use, and
-            SandboxError if the process cannot be started.
+        start: Starts a process for the kernel, or takes one that is ready. Raises Busy if too many kernels are in use,
+            and SandboxError if the process cannot be started.
         history: The cells that have been run. A new history begins after its owner has stopped the kernel.
         state_lost: The loss that the next result reports; None if there is none.
         client: The client of its process; None while no process has been started.
         last_used: When a cell was last started or finished, in the time of the event loop.
-        users: The number of cells that run or wait, plus the number of reads of its variables.
-        ending: Waits for the end of a cell whose caller was cancelled.
+        users: The number of cells that run or wait, plus the number of unfinished reads of its variables.
+        ending: A task that waits for the end of a cell whose caller was cancelled.
         stopped: Whether its owner has stopped it since the last cell.
     """
 
@@ -121,9 +121,10 @@ class AgentKernel:
         self.state_lost = replace(loss, reasons=earlier + loss.reasons)
 
     async def ask(self, expression: str, wall_s: float) -> Any:
-        """Evaluate an expression of Knackbox itself while no cell runs, and return its JSON (`KernelClient.ask`).
+        """Evaluate an expression while no cell runs, and return the JSON of its value (see `KernelClient.ask`).
 
-        The evaluation does not count as a cell: it reports no loss and leaves `last_used` unchanged.
+        The expression comes from Knackbox, not from the agent. Its evaluation does not count as a cell: it reports no
+        state loss and leaves `last_used` unchanged.
 
         Raises:
             Occupied: A cell is running or waiting.
@@ -154,8 +155,8 @@ class AgentKernel:
         """End the process, even while a cell runs in it.
 
         Args:
-            reason: The reason that the owner's next result reports. "" if the owner itself stops the kernel; then only
-                cells that are running report a loss.
+            reason: Why the state is lost, as the owner's next cell reports it. "" if the owner itself stops the
+                kernel: then only cells that are running or waiting report that the state is lost.
         """
         if reason:
             self.lose(StateLoss((reason,)))

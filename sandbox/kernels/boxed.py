@@ -60,11 +60,11 @@ class SocketLocation:
 
     @property
     def path(self) -> str:
-        """The path of the sockets without their numbers, which Jupyter calls the `ip` of the transport `ipc`."""
+        """What the paths of the sockets begin with. Jupyter calls this the `ip` of the transport `ipc`."""
         return f"/proc/{os.getpid()}/fd/{self._folder}/{INLET_NAME}"
 
     def show(self, folder: int) -> None:
-        """Point to the sockets in this folder. The caller still owns the descriptor."""
+        """Point to the sockets in `folder`, a descriptor that the caller still owns."""
         if self._folder < 0:
             self._folder = fcntl.fcntl(folder, fcntl.F_DUPFD_CLOEXEC, 0)
         else:
@@ -188,7 +188,7 @@ def code_of(kernel: BoxedKernel) -> int | None:
 
 
 def job_of(spec: KernelSpec, key: str) -> Job:
-    """Return the job that runs this kernel. `key` signs its messages."""
+    """Return the job that runs a kernel with this spec. `key` signs the kernel's messages."""
     limits = Limits(
         wall_s=spec.lifetime_s,
         cpu_s=spec.cpu_s,
@@ -211,7 +211,7 @@ def job_of(spec: KernelSpec, key: str) -> Job:
 def connection_at(path: str, key: str) -> KernelConnectionInfo:
     """Return Jupyter's connection information.
 
-    `path` is the path of the sockets without the dash and the number.
+    `path` is the path of each socket without the dash and the number at its end.
     """
     return {
         "transport": "ipc",

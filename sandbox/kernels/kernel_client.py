@@ -39,7 +39,7 @@ class KernelClient:
 
     @classmethod
     async def with_ready(cls, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> Self:
-        """Create a client, and return it once the kernel replies and its outputs arrive.
+        """Create a client, and return it once the kernel's replies and outputs arrive.
 
         Raises:
             KernelDied: The kernel ended, or did not reply in time.
@@ -118,7 +118,7 @@ class KernelClient:
         return outputs.cell(end, reply.get("execution_count"), wall_s=loop.time() - started)
 
     async def ask(self, expression: str, wall_s: float) -> Any:
-        """Evaluate an expression and return its value's `application/json` representation; None if it has none.
+        """Evaluate an expression and return its value's `application/json` form; None if the value has none.
 
         The evaluation does not count as a cell: it prints nothing and leaves the history unchanged. It is interrupted
         after `wall_s` seconds.
@@ -164,7 +164,7 @@ class KernelClient:
     async def _until_idle(self, request: str, outputs: Outputs, most: int, wait_s: float) -> dict[str, Any] | None:
         """Return the reply's content once all outputs have arrived.
 
-        Return None on a timeout, if there is too much output, or if the kernel ends.
+        Return None after `wait_s` seconds, after more than `most` bytes of output, or if the kernel ends.
         """
         reading = asyncio.ensure_future(self._read(request, outputs, most))
         try:
@@ -205,7 +205,7 @@ class KernelClient:
                 return content if isinstance(content, dict) else {}
 
     async def _greet(self) -> None:
-        """Send requests until both channels have replied: messages published before a subscription arrives are lost."""
+        """Send requests until a reply and an output arrive: the kernel drops outputs until it has our subscription."""
         while True:
             self._client.kernel_info()
             await self._client.get_shell_msg()

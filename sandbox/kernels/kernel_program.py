@@ -70,7 +70,7 @@ def _no_packages(_: str) -> None:
 
 
 class Stream(OutStream):
-    """Sends output in pieces, and makes `print` wait until each is sent. ipykernel's own class buffers everything."""
+    """Sends output in pieces, and makes `print` wait until each piece is sent. ipykernel's class buffers everything."""
 
     _waiting = 0
 

@@ -1,4 +1,4 @@
-"""The kernelspec by which Jupyter finds kernels in boxes: its content, and how it is installed and removed.
+"""Installs, finds and removes kernelspecs of Knackbox, by which Jupyter finds kernels in boxes.
 
 Knackbox must be installed in the same environment as Jupyter; otherwise Jupyter does not find the provisioner and hides
 the kernel.
@@ -35,7 +35,7 @@ class SpecRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A kernelspec of Knackbox. `config` is passed to the provisioner."""
+    """An installed kernelspec of Knackbox. `config` is passed to the provisioner."""
 
     name: str
     display_name: str
@@ -60,7 +60,7 @@ def content(display_name: str, config: Mapping[str, Any]) -> dict[str, Any]:
 def install(
     name: str, display_name: str, config: Mapping[str, Any], *, prefix: str | None, replace: bool = False
 ) -> Installed:
-    """Install a kernelspec below `prefix`, or for this user if it is None.
+    """Install a kernelspec below `prefix`, or for this user if `prefix` is None.
 
     An existing kernelspec with this name is replaced only if it is a kernelspec of Knackbox or `replace` is set.
 
@@ -137,7 +137,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _config_of(folder: Path) -> Mapping[str, Any] | None:
-    """Return the config for our provisioner; None if the kernelspec names another provisioner or is unreadable."""
+    """Return the config of the provisioner; None if the kernelspec names another provisioner or is unreadable."""
     try:
         named = json.loads((folder / "kernel.json").read_bytes())["metadata"]["kernel_provisioner"]
         ours = named["provisioner_name"] == PROVISIONER

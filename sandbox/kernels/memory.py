@@ -24,7 +24,7 @@ def memory_of(place: str) -> int | None:
 
 
 def _listener(path: str) -> int:
-    """Return the pid of the process that listens on a Unix socket: process 1 of the box, as seen from here."""
+    """Return the pid, outside the box, of the process that listens on this Unix socket: process 1 of the box."""
     with socket.socket(socket.AF_UNIX) as asker:
         asker.setblocking(False)
         asker.connect(path)

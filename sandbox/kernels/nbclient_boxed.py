@@ -1,4 +1,4 @@
-"""nbclient with a kernel in a box, and with limits, because a kernel's messages come from untrusted code."""
+"""Runs notebooks with nbclient, in boxed kernels whose messages are limited, because untrusted code sends them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -32,7 +32,7 @@ class ShownOutput:
 
     Attributes:
         kind: The kind of the output.
-        text: Its plain text, or its MIME types if it has none; for an error the traceback, with the kernel's colours.
+        text: Its plain text, or its MIME types if it has none; for an error, the traceback with the kernel's colours.
     """
 
     kind: Literal["stdout", "stderr", "result", "display", "error"]
@@ -43,7 +43,7 @@ OnOutput = Callable[[ShownOutput], None]
 
 
 class KernelRejected(Exception):
-    """A kernel was abandoned because it sent too much output (`flood`) or a malformed message."""
+    """A kernel was abandoned because it sent too much output (then `flood` is True) or a malformed message."""
 
     def __init__(self, why: str, *, flood: bool) -> None:
         super().__init__(why)

@@ -36,7 +36,7 @@ class Outputs:
         """Create an empty collection.
 
         Args:
-            kept: The number of bytes of outputs to keep, as text or JSON.
+            kept: How many bytes of output to keep, counted as text or JSON.
             on_stream: Called with printed output as it arrives.
         """
         self._room = kept

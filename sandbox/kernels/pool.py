@@ -42,7 +42,7 @@ class PoolConfig:
         per_agent: The maximum number of kernels of one agent.
         warm: The number of ready kernels for each spec in use.
         idle_s: A kernel is ended after this many seconds without a cell.
-        retry_after_s: The time to wait that is reported when all kernels are in use.
+        retry_after_s: How long callers are told to wait when all kernels are in use.
     """
 
     most: int = 16
@@ -112,8 +112,8 @@ class KernelPool:
     ) -> Cell:
         """Run a cell in the owner's kernel with this name (`AgentKernel.run`).
 
-        `spec` is used if the kernel has to be started. If the kernel was started with another spec, the cell is
-        refused; None accepts any spec.
+        A new kernel is started with `spec`, or with the default spec if `spec` is None. If the kernel was started with
+        a spec other than `spec`, the cell is refused, unless `spec` is None.
         """
         kernel = self.kernel(owner, name, lambda: spec or KernelSpec())
         if spec is not None and kernel.spec != spec:
@@ -146,7 +146,7 @@ class KernelPool:
         ]
 
     def report_again(self, kernel: AgentKernel, loss: StateLoss) -> None:
-        """Report a loss with the kernel's next result, because the result that reported it was not delivered."""
+        """Report `loss` with the kernel's next result, because the result that reported it was not delivered."""
         self._kernels.setdefault((kernel.owner, kernel.name), kernel).report_again(loss)
 
     async def cull(self) -> int:
@@ -215,7 +215,7 @@ class KernelPool:
                 await self.cull()
 
     def _forget_oldest(self) -> None:
-        """Drop the histories of the oldest kernels without a process, and forget those with no loss to report."""
+        """Drop the histories of the oldest kernels without a process; forget each of these with no loss to report."""
         ended = [kernel for kernel in self._kernels.values() if kernel.client is None and kernel.idle]
         for kernel in sorted(ended, key=lambda each: each.last_used)[: max(len(ended) - _MOST_ENDED, 0)]:
             kernel.history = CellHistory()

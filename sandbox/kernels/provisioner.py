@@ -30,9 +30,9 @@ class KnackboxProvisioner(KernelProvisionerBase):
     """
 
     backend = Enum(
-        ("namespace", "docker"), "namespace", config=True, help="The backend: boxes of this machine, or containers."
+        ("namespace", "docker"), "namespace", config=True, help="Where kernels run: namespace (local boxes) or docker."
     )
-    image = Unicode("", config=True, help="With docker: the image, with Python and ipykernel.")
+    image = Unicode("", config=True, help="With docker: the image, which must contain Python and ipykernel.")
     runtime = Unicode("", config=True, help="With docker: the OCI runtime, such as runsc. Empty: Docker's default.")
     engine_url = Unicode("", config=True, help="With docker: the address of the Docker Engine. Empty: DOCKER_HOST.")
     memory_bytes = Integer(
@@ -50,7 +50,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
     lifetime_s = Float(KernelSpec().lifetime_s, config=True, help="Seconds after which the kernel is ended.")
     workspace = Unicode("", config=True, help="A folder to mount at /work. Empty: a temporary one.")
     notebook_folder = Bool(
-        False, config=True, help="Mount the folder that Jupyter starts the kernel in as the workspace."
+        False, config=True, help="Use the folder in which Jupyter starts the kernel as the workspace."
     )
     read_only = Bool(False, config=True, help="Whether the workspace is read-only.")
 

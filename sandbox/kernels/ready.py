@@ -66,7 +66,7 @@ class Ready:
             raise
 
     def refill(self, spec: KernelSpec) -> None:
-        """Start kernels with this spec in advance, and end those with specs that have not been used recently."""
+        """Start kernels with this spec in advance, and end ready kernels whose specs have not been used recently."""
         if self._closed or not self._warm:
             return
         waiting = self.waiting.setdefault(spec, deque())

@@ -45,7 +45,7 @@ class CellLimits:
 
     Attributes:
         wall_s: Seconds after which the cell is interrupted.
-        grace_s: Seconds after the interrupt. A cell that still runs then is killed together with the kernel.
+        grace_s: Seconds to wait after the interrupt. If the cell still runs after that, the kernel is killed.
         output_bytes: Bytes of output beyond which the cell is interrupted.
         kept_bytes: Bytes of output that are kept; the rest is only counted.
     """
@@ -100,7 +100,7 @@ class Cell:
         error: The exception that ended the cell.
         count: The number that the kernel gave the cell; None if it gave none.
         number: The number of the cell in the history of an `AgentKernel`; 0 if the cell is not in a history.
-        kept_bytes: Bytes of the outputs, as text or JSON.
+        kept_bytes: The size of `outputs` in bytes, counted as text or JSON.
         dropped_bytes: Bytes of outputs that were seen but not kept.
         state_lost: The loss that this result reports; None when the state was kept. Each loss is reported by one
             result.
@@ -147,7 +147,7 @@ class KernelDied(SandboxError):
     def __init__(self, why: str) -> None:
         missing = "'ipykernel'" in why or "'zmq'" in why
         remedy = (
-            "Install ipykernel where kernels run: pip install 'knackbox[kernels]' beside Knackbox; for containers, "
-            "pip install ipykernel in their image."
+            "Install ipykernel where kernels run: pip install 'knackbox[kernels]' in the environment of "
+            "Knackbox; for containers, pip install ipykernel in their image."
         )
         super().__init__(f"The kernel did not become ready: {why}.", remedy=remedy if missing else "")

@@ -1,7 +1,8 @@
 """The `landlock` backend, for machines that forbid user namespaces. It is used only if it is selected by name.
 
 Runs every job in a fresh process without privileges, restricted by Landlock, seccomp and rlimits. It is weaker than
-namespaces: the report lists what is missing. It refuses to run where Landlock cannot scope signals.
+the namespace backend: the protections that it reports include those that are missing. It refuses to run where Landlock
+cannot restrict signals.
 """
 
 import asyncio
@@ -166,11 +167,11 @@ def _must_be_possible(job: Job) -> None:
     """
     if job.egress:
         raise Unsupported(
-            "The landlock backend has no network, and the job lists destinations.",
+            "The landlock backend has no network, but the job lists destinations to connect to.",
             remedy="Use the namespace backend.",
         )
     if job.workspace is not None and job.workspace.writes is Writes.COPY:
         raise Unsupported(
             "The landlock backend has no copy-on-write workspaces.",
-            remedy="Use the namespace backend, or write through to a copy of the folder.",
+            remedy="Use the namespace backend, or copy the folder, and let the job write to the copy.",
         )

@@ -30,7 +30,7 @@ _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "lim
 
 @dataclass(frozen=True)
 class LandlockBoxPlan:
-    """The parts that all boxes of a template share.
+    """What each box of a template is created with, the same for all of them.
 
     Attributes:
         base: The folder in which the boxes' private folders are created.
@@ -64,10 +64,10 @@ def main(
     """Run one job and exit. Never returns. Leaves the job's folder empty; the template removes it.
 
     Args:
-        plan: The parts that all boxes of the template share.
-        channel: The socket of the engine.
+        plan: What the box is created with.
+        channel: The socket that is connected to the engine.
         streams: The descriptors of stdout and stderr.
-        box_id: The engine's number of the box.
+        box_id: The number that the engine uses for the box.
         group: The box's control group, if there is one.
     """
     started, family, running, place = False, None, None, places.JobFolder(f"{plan.base}/{box_id}")
@@ -126,7 +126,7 @@ def _choose_user(
     """Choose the job's user, which is never root.
 
     There are no id-mapped mounts here, so a job with a workspace runs as the owner of the workspace. The header field
-    `nobodys` says that the user id is reserved for this job, so it has no other processes and files.
+    `nobodys` says that the user id is reserved for this job, so the user has no other processes or files.
     """
     header["user"], header["nobodys"] = plan.user_of(box_id), plan.first_uid >= 0
     if workspace >= 0 and os.geteuid() == 0:
@@ -137,7 +137,10 @@ def _choose_user(
 
 
 def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
-    """Add the job's paths to the ruleset, which the worker does not apply until it receives the job."""
+    """Add the job's paths to the ruleset, which the worker applies once it has received the job.
+
+    `abi_to_write` is the version of Landlock, or 0 if the workspace is read-only.
+    """
     for name in _OWN_PROC:
         landlock.allow(ruleset, f"/proc/{pid}/{name}", landlock.READ)
     if workspace >= 0:

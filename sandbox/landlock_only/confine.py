@@ -1,6 +1,6 @@
-"""The worker process of a job: waits for the job, gives up every privilege and becomes it. Standard library only.
+"""The worker process of a job: waits for the job, gives up every privilege, and runs the job. Standard library only.
 
-It is forked before the job arrives, so that no job waits for the fork.
+The worker is forked before the job arrives, so that no job waits for the fork.
 """
 
 import contextlib
@@ -112,7 +112,7 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
 
 
 def _tasks_of_the_machine() -> int:
-    """Return the number of tasks of the machine, which is an upper bound on those of the job's user.
+    """Return the number of tasks (threads) on the machine, since the job's user cannot have more than that.
 
     It is added to the process limit, because the kernel counts all tasks of the user. The limit only has to keep a fork
     bomb small enough for `FamilyWatch` to find and kill it in time.

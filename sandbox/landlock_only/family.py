@@ -1,8 +1,8 @@
-"""`ProcessFamily`: a process and everything it starts, killed with one call, as `kill(-1)` does in a pid namespace.
+"""`ProcessFamily`: a process and everything it starts, which one call can kill, as `kill(-1)` does in a pid namespace.
 
 Landlock's signal scope lets a process signal only processes restricted by the same rules or by rules nested in them. So
-a process that restricts itself and then calls ``kill(-1)`` reaches its descendants and nobody else, even those that
-have daemonised. The kernel does it in one step, so no fork escapes in between. The process is also a child subreaper
+a process that restricts itself and then calls ``kill(-1)`` kills all of its descendants, even daemons, and nothing
+else. The kernel does this in one step, so no fork escapes in between. The process is also a child subreaper
 and inherits every orphan, so once it has no child left, nothing is left. Standard library only.
 """
 

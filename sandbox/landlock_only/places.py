@@ -1,11 +1,11 @@
-"""The private folders of jobs: one per job, below a base folder that its supervisor keeps locked.
+"""The private folders of jobs: one per job, below a base folder that a supervisor keeps locked.
 
     <temporary folder>/knackbox-landlock-xxxx/   locked (flock) while any process that uses it lives
         <box id>/work                            the working directory
         <box id>/tmp                             HOME and TMPDIR
 
-Walking and removing never follow a link, need only a few descriptors, and work at any depth, because the tree was made
-by untrusted code. Standard library only.
+Measuring and removing folders never follows a link, needs only a few descriptors, and works at any depth, because
+untrusted code made the folders. Standard library only.
 """
 
 import contextlib
@@ -193,7 +193,7 @@ def _measure(folder: int, depth: int, seen: set[tuple[int, int]]) -> tuple[int, 
 
 @contextlib.contextmanager
 def _opened(name: str, below: int) -> Iterator[int]:
-    """Open a folder as a path descriptor, without following a link."""
+    """Open a folder as a path descriptor (O_PATH), without following a link."""
     folder = os.open(name, _FOLDER, dir_fd=below)
     try:
         yield folder

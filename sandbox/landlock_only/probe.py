@@ -53,10 +53,10 @@ _AS_A_USER = "Start Knackbox as an ordinary user instead of root."
 _WITHOUT = {
     "user namespace": "a job runs as a user of this machine, and its files belong to that user",
     "pid namespace": "a job can see which pids exist on this machine, but cannot open or signal other processes",
-    "mount namespace": "a job can read the size and times of a path on this machine that it knows, but no contents and "
-    "no names in folders; it cannot use /tmp, /dev/shm and pseudo-terminals, which are shared",
+    "mount namespace": "a job that knows the path of a file on this machine can read the file's size and times, but "
+    "no contents and no names in folders; it cannot use /tmp, /dev/shm and pseudo-terminals, which are shared",
     "network namespace": "a job cannot create sockets, so it has no loopback network either",
-    "ipc namespace": "System V and POSIX queues are shared with the machine, so those calls are refused",
+    "ipc namespace": "System V and POSIX queues are shared with the machine, so a job cannot use them",
     "uts namespace": "a job can read the host's name",
     "cgroup namespace": "a job sees the machine's control groups, but can open none of their files",
 }
@@ -76,7 +76,7 @@ def protections(backend: str, abi: int | None = None) -> Protections:
 
 
 def _try_out() -> dict[str, str]:
-    """Return the first layer that does not work, with its problem; empty if all layers work."""
+    """Return the name and the problem of the first layer that does not work; empty if all layers work."""
     uids = machine.own_uids()
     uid = uids.start if os.geteuid() == 0 and uids else -1
     command = [sys.executable, "-I", "-S", "-c", _TRY, _SOURCE, str(uid)]
@@ -105,7 +105,7 @@ def _landlock(version: int) -> Protection:
 def _user() -> Protection:
     name = "unprivileged user"
     if os.geteuid() != 0:
-        own = "jobs run as you; your files outside the allow-list can be neither opened nor changed"
+        own = "jobs run as you, but can open or change none of your files except those that jobs may use"
         return Protection(name, State.ENFORCED, True, own)
     if not machine.own_uids():
         return Protection(name, State.ABSENT, True, "this user namespace maps only root", _AS_A_USER)
@@ -135,7 +135,7 @@ def _simple() -> list[Protection]:
 
 def _absent() -> list[Protection]:
     use = "Use the namespace backend, which has this layer."
-    disk = "files are on the host's disk; the private folder is measured by polling, and no file may exceed the limit"
+    disk = "files are on the host's disk; polling measures a job's folder, and no file may exceed the disk limit"
     return [
         *(Protection(name, State.ABSENT, False, why, use) for name, why in _WITHOUT.items()),
         Protection("disk of its own", State.ABSENT, False, disk, use),

@@ -1,7 +1,7 @@
 """The Landlock rulesets of the `landlock` backend.
 
-They allow listed files only and no TCP, and keep signals and abstract sockets inside the box. The box has no root
-folder of its own, so every readable path must be listed. Standard library only.
+They allow access to listed files only, forbid TCP, and keep signals and abstract sockets inside the box. The box has no
+root folder of its own, so every readable path must be listed. Standard library only.
 """
 
 import os

@@ -24,8 +24,8 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
     """Start the template and serve until the engine or the template ends.
 
     Args:
-        ours: The engine's socket for this process.
-        theirs: The engine's socket for the template.
+        ours: The socket that connects this process to the engine.
+        theirs: The socket that connects the template to the engine.
         wanted: A `LandlockTemplateConfig`, as a dict.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then shuts down cleanly
@@ -113,7 +113,7 @@ def _serve(control: socket.socket, template_pid: int) -> None:
 
 
 def _open_workspace(path: str) -> int:
-    """Return a path descriptor of the folder.
+    """Return a path descriptor (O_PATH) of the folder.
 
     Raises:
         OSError: The folder cannot be opened.

@@ -1,4 +1,4 @@
-"""The template of the `landlock` backend: a process with libraries imported, which forks a box per job.
+"""The template of the `landlock` backend: a process that has imported libraries and forks a box for each job.
 
 It is the head of a process family, and kills every box when its supervisor is gone. Standard library only.
 """
@@ -23,7 +23,7 @@ _SWEEPS = 100
 
 @dataclass(frozen=True)
 class LandlockTemplatePlan:
-    """The parts from which a template is created. `source` is Knackbox's folder, which is hidden from all jobs.
+    """What a template is created from. `source` is Knackbox's folder, which is hidden from all jobs.
 
     See `box.LandlockBoxPlan` and `LandlockTemplateConfig` for the other fields.
     """

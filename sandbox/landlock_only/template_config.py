@@ -15,7 +15,7 @@ class LandlockTemplateConfig:
         path: The folders in the jobs' PATH.
         folder: The folder in which the template's base folder is created. The jobs' private folders are in the base.
         readable: Host paths a job may read.
-        first_uid: The first of the user ids reserved for jobs, -1 when jobs run as the user who started Knackbox.
+        first_uid: The first of the user ids reserved for jobs; -1 when jobs run as the user who started Knackbox.
         uids: The number of user ids reserved for jobs.
     """
 

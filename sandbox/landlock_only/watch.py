@@ -74,7 +74,7 @@ class FamilyWatch(TreeWatch):
         return self._late or ("disk" if self._measure_disk([]) else "")
 
     def _count_tasks(self, threads: dict[str, int]) -> str:
-        """Return "processes" if there are more tasks than allowed. `threads` is the number of threads by process."""
+        """Return "processes" if there are more tasks than allowed. `threads` maps processes to numbers of threads."""
         tasks, limit = sum(threads.values()), max(self._limits["processes"], self._limits["threads"])
         if tasks >= limit:
             self._hits.add("processes")
@@ -86,7 +86,10 @@ class FamilyWatch(TreeWatch):
         self._measure_disk([])
 
     def _measure_disk(self, pids: list[str]) -> bool:
-        """Return whether the folder and deleted but open files exceed the limit. Record a hit if the folder is full."""
+        """Return whether the files in the folder, with deleted files that are still open, exceed the disk limit.
+
+        If the files have reached the limit, record that.
+        """
         size, entries = places.measure(self._disk)
         size += _deleted_but_open(pids)
         limit = self._limits["disk_bytes"]
@@ -99,7 +102,7 @@ def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
     """Return the number of threads of each descendant of `head`, by pid, except for the subtrees of `without`.
 
     Orphans that have ended and that `head` has not reaped yet are omitted, because the delay is not the job's fault.
-    Parents are read from /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
+    Parents are read from /proc/<pid>/stat, because not every kernel has /proc/<pid>/task/<tid>/children.
     """
     parents: dict[str, str] = {}
     threads: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Builds the frame that answers a job: why the job ended, what it used, and the files to bring back.
+"""Builds the message that answers a job: why the job ended, what it used, and the files to bring back.
 
 The worker's report comes from untrusted code, so `parse_report` accepts only known fields of known types.
 """
@@ -70,7 +70,7 @@ def _own_answer(ended: WorkerEnd, header: worker.Message) -> worker.Message:
 
 
 def _collect(folder: str, paths: list[str]) -> tuple[list[tuple[str, int]], bytes]:
-    """Return path and size of each file to bring back, and the joined contents. Skips anything but regular files.
+    """Return the path and size of each file to bring back, and the joined contents. Skips anything but regular files.
 
     All processes of the box must have been killed or stopped.
     """

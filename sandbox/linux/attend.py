@@ -1,4 +1,4 @@
-"""Supervises the worker in process 1: reads its report, and ends it at a limit or when the engine orders it."""
+"""Supervises a worker from process 1 of the box: reads its report, and ends it at a limit or when the engine asks."""
 
 import contextlib
 import json
@@ -47,9 +47,9 @@ def attend(
 
     Args:
         running: The worker.
-        channel: The socket of the engine.
+        channel: The socket that is connected to the engine.
         wall_s: The wall-clock limit.
-        watch: Measures the tree.
+        watch: Measures what the processes of the box use.
         patient: Whether to check less often while the job is idle, since it may be idle for hours.
 
     Raises:
@@ -69,7 +69,7 @@ def attend(
 
 
 def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> WorkerEnd:
-    """Run the code for the most common end of a job once, before there is a job (see `worker.rehearse`)."""
+    """Run once, before there is a job, the code that handles the most common end of a job (see `worker.rehearse`)."""
     watch.begin(limits, worker_pid)
     results, theirs = of_this_process()
     worker.write_all(theirs, worker.pack({"end": "ok", "exit_code": 0, "value": [1, "a", None]}))
@@ -84,7 +84,7 @@ def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Worke
 
 
 def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch: TreeWatch, *, patient: bool) -> str:
-    """Wait until the worker ends or must be ended. Return why it must be, or "" if it sent a report or exited."""
+    """Wait until the worker ends or must be ended. Return why it must be ended; "" if it reported or exited."""
     results = running.results
     exited, woken = os.pidfd_open(running.pid), wake_on_child()
     poller = select.poll()

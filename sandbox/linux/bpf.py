@@ -1,6 +1,7 @@
 """An assembler for seccomp filters, which are classic BPF programs. Standard library only.
 
-Instructions: the kernel's ``include/uapi/linux/bpf_common.h`` and ``Documentation/userspace-api/seccomp_filter.rst``.
+The instructions are described in the kernel's ``include/uapi/linux/bpf_common.h`` and
+``Documentation/userspace-api/seccomp_filter.rst``.
 """
 
 import errno
@@ -22,7 +23,10 @@ Ops = list[bytes]
 
 
 def prologue(last: int) -> Ops:
-    """Kill a process that makes a non-x86_64 call. Refuse calls numbered above `last`, which include all x32 calls."""
+    """Kill a process that makes a system call for an architecture other than x86_64.
+
+    Refuse calls with a number above `last`. These include all calls of the x32 ABI.
+    """
     return [
         op(LD, _ARCH),
         op(JEQ, _AUDIT_ARCH_X86_64, 1, 0),
@@ -49,7 +53,7 @@ def load(argument: int) -> bytes:
 
 
 def when(number: int, body: Ops) -> Ops:
-    """Run `body`, which always returns, for the call with this number; skip it for any other call."""
+    """Run `body` for the call with this number; skip it for any other call. `body` must always end with an answer."""
     return [op(JEQ, number, 0, len(body)), *body]
 
 
@@ -88,7 +92,7 @@ def _search(ranges: list[tuple[int, Ops]]) -> Ops:
 
 
 def refuse_bits(argument: int, bits: int) -> Ops:
-    """Refuse the call with EPERM if any of the bits is set."""
+    """Refuse the call with EPERM if the argument has any of the bits set."""
     return [load(argument), op(JSET, bits, 0, 1), answer(EPERM), answer(ALLOW)]
 
 
@@ -110,7 +114,7 @@ def equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) ->
 
 
 def when_bits(argument: int, bits: int, then: Ops, otherwise: Ops) -> Ops:
-    """Run `then`, which always returns, if any of the bits is set; else run `otherwise`."""
+    """Run `then`, which must end with an answer, if the argument has any of the bits set; else run `otherwise`."""
     return [load(argument), op(JSET, bits, 0, len(then)), *then, *otherwise]
 
 

@@ -68,7 +68,7 @@ def owner(pid: int) -> str:
 
 
 def of_this_process() -> "Groups | None":
-    """Return the groups of this process; None if groups cannot be created and rlimits and process 1 must suffice."""
+    """Return the groups of this process; None if it cannot create groups. Rlimits and process 1 must then suffice."""
     layout = find()
     with contextlib.suppress(OSError):
         return Groups(layout, owner(os.getpid())) if layout else None
@@ -149,12 +149,12 @@ class Group:
             os.close(descriptor)
 
     def stay_out(self) -> None:
-        """Close the descriptors for joining. This process enforces the limits, so the kernel must not kill it."""
+        """Close the descriptors for joining: this process enforces the limits, and must not be subject to them."""
         for descriptor in self.descriptors[: self.folders]:
             os.close(descriptor)
 
     def bound(self, limits: dict[str, Any]) -> None:
-        """Set the job's limits. `limits` is a `sandbox.contract.Limits` as a dict."""
+        """Give the group the limits of a job. `limits` is a `sandbox.contract.Limits` as a dict."""
         memory, _, processes, _, *sockets = self._files
         for file in sockets:
             os.write(file, str(limits["memory_bytes"] // _TCP_SHARE).encode())

@@ -1,7 +1,7 @@
 """Landlock: a second line of defence behind the mount namespace. Standard library only.
 
 Everything may be read and run, but only the given paths may be written. From ABI 6 on, signals and abstract sockets
-stay within the box. Access bits: the kernel's ``include/uapi/linux/landlock.h``.
+stay within the box. The access bits are those of the kernel's ``include/uapi/linux/landlock.h``.
 """
 
 import ctypes

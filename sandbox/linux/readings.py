@@ -135,9 +135,9 @@ def cpu_clock_s(pid: int) -> float:
 def written_bytes(pid: str) -> int | None:
     """Return the bytes that a process and the children it waited for have written.
 
-    This is the larger of the bytes passed to `write` and the bytes written to disk: only the former counts a file
-    system in memory, and only the latter a mapped file. Return None if the counters cannot be read, for example because
-    the process runs an unreadable program.
+    This is the larger of the bytes passed to `write` and the bytes written to disk: only the former include
+    writes to a file system in memory, and only the latter include writes to a mapped file. Return None if the counters
+    cannot be read, for example because the process runs an unreadable program.
     """
     try:
         with open(f"/proc/{pid}/io", "rb", buffering=0) as file:

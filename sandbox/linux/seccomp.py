@@ -3,7 +3,7 @@
 The program is a reviewed deny-list: full CPython, Node and Bash need about 250 calls, and an allow-list would break
 with every libc. The program refuses calls that public escapes from shared-kernel sandboxes have used, and calls that
 act outside the box's namespaces. It also refuses all calls of 32-bit programs and of the x32 ABI, since their numbers
-differ. Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
+differ. The numbers in this module are those of the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
 import ctypes
@@ -189,7 +189,7 @@ _REFUSED, _ALLOWED = [bpf.answer(bpf.EPERM)], [bpf.answer(bpf.ALLOW)]
 
 
 def supported() -> bool:
-    """Return whether the tables above are for this machine's architecture."""
+    """Return whether this module has the system call numbers of this machine's architecture."""
     return platform.machine() == "x86_64"
 
 

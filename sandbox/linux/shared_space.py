@@ -17,7 +17,7 @@ _CLOCK_STEP_S = 1.0  # a file system's clock may lag
 
 
 class SharedSpace:
-    """Measures the space that a job uses below `folder`, from before the job begins. `limit` is in bytes."""
+    """Measures the space that a job uses below `folder`. Create it before the job begins. `limit` is in bytes."""
 
     def __init__(self, folder: str, limit: int) -> None:
         self._folder = folder
@@ -63,9 +63,10 @@ class SharedSpace:
         return since
 
     def _holds_more_than_it_may(self, gone: int) -> bool:
-        """Return whether the files changed since the start exceed the limit.
+        """Return whether the files that have changed since the start are larger in total than the limit.
 
-        Walking through the folder may be slow, so it is repeated only after another `limit` bytes are gone.
+        `gone` is how many bytes of free space have been used up since the start. Walking through the folder may be
+        slow, so it is done only when `gone` is large, and again after every further `limit` bytes.
         """
         if gone < self._measure_at:
             return False

@@ -99,7 +99,7 @@ class TreeWatch:
         return over
 
     def hits(self, used: Used) -> list[str]:
-        """Return the limits that were reached at some point, even if the code caught the error."""
+        """Return the limits that were reached at some point, even if the job's code caught the error."""
         self._look_at_disk()
         if self._group and self._group.memory_refused():
             self._hits.add("memory")

@@ -1,6 +1,6 @@
 """Process 1 of a box: isolates itself, waits for one job, has a worker run it, sends the answer, and exits.
 
-It is trusted: the code under test runs in a child (`sandbox.namespace.confine`) that has no capabilities, a seccomp
+Process 1 is trusted: the job's code runs in a child (`sandbox.namespace.confine`) that has no capabilities, a seccomp
 filter and Landlock rules, and that can neither signal nor inspect this process. When process 1 exits, the kernel kills
 everything left in the box. Standard library only.
 """
@@ -40,7 +40,7 @@ _PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number
 
 @dataclass(frozen=True)
 class NamespaceBoxPlan:
-    """The parts that all boxes of a template share.
+    """What each box of a template is created with, the same for all of them.
 
     Attributes:
         filters: The assembled seccomp filters.
@@ -55,7 +55,7 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
     """Run one job and exit. Never returns.
 
     Args:
-        plan: The parts that all boxes of the template share.
+        plan: What the box is created with.
         channel: The socket that is connected to the engine.
         given: The descriptors of stdout and stderr, and a descriptor that delivers a byte once the parent has written
             the id maps.
@@ -110,7 +110,7 @@ def _changes(header: worker.Message) -> tuple[layer.Listing, bytes]:
 
 @contextlib.contextmanager
 def _killed_first(score: int) -> Iterator[None]:
-    """Let the kernel kill processes forked within the block first when memory runs out.
+    """Make processes forked within the block the first that the kernel kills when memory runs out.
 
     `score` is a descriptor of this process's ``oom_score_adj``.
     """
@@ -157,7 +157,7 @@ def _loopback_up() -> None:
 
 
 def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
-    """Run the code that handles a job once, so that pages shared with the worker are copied before a job arrives."""
+    """Run the code that handles jobs once, so that pages shared with the worker are copied before a job arrives."""
     limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "disk_bytes": 1}
     limits |= {"processes": 1 << 20, "threads": 1 << 20}
     if group:

@@ -32,7 +32,7 @@ class NamespaceFilters:
 
 @dataclass(frozen=True)
 class NamespaceConfinement:
-    """The parts of a worker's confinement.
+    """What confines a worker.
 
     Attributes:
         filters: The seccomp filters.

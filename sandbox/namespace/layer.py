@@ -1,7 +1,8 @@
 """A copy-on-write workspace: an overlay whose upper layer is on the box's own tmpfs.
 
 Runs in process 1 of the box. The layer's markers are described in the kernel's
-``Documentation/filesystems/overlayfs.rst``: a 0:0 device marks a deleted name, and an attribute a replaced folder.
+``Documentation/filesystems/overlayfs.rst``: a 0:0 device marks a deleted name, and an attribute marks a
+replaced folder.
 Standard library only.
 """
 

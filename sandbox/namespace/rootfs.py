@@ -1,8 +1,8 @@
 """Makes the read-only root folder that all boxes of a template share.
 
 It shows the system's programs and libraries, the running Python, and the packages of the environment. It does not show
-/home, /root, /sys, /var, /run, or the host's /etc, /tmp and /dev. Runs in the template before the first box is forked.
-Standard library only.
+/home, /root, /sys, /var, /run, or the host's /etc, /tmp and /dev. This code runs in the template before the first box
+is forked. Standard library only.
 """
 
 import os
@@ -63,7 +63,7 @@ class RootPlan:
 
 
 def build(plan: RootPlan) -> None:
-    """Enter a new mount namespace with a minimal root.
+    """Enter a new mount namespace with a minimal root folder.
 
     Raises:
         OSError: A mount fails.

@@ -55,7 +55,11 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
 
 
 def _enter_namespaces(box_uid: int) -> int:
-    """Enter a new mount namespace, and a pid namespace for children. Return the host user id of boxes as seen there."""
+    """Enter a new mount namespace and, for children, a new pid namespace. Without root, enter a user namespace first.
+
+    Returns:
+        The id of the host user that a box's user is mapped to, as seen from the namespaces that were entered.
+    """
     root_outside = _outside(0)
     if os.geteuid() == 0 and root_outside == 0 and _whole_id_map():
         syscalls.unshare(syscalls.CLONE_NEWNS)

@@ -1,4 +1,4 @@
-"""The template of the namespace backend: a process with a root folder and loaded libraries that forks boxes on demand.
+"""The template of the namespace backend: a process that has a root folder and loaded libraries, and forks boxes.
 
 The template is process 1 of a pid namespace that contains all its boxes, so killing the template kills every box.
 Standard library only.
@@ -28,7 +28,7 @@ _NEW = (
 
 @dataclass(frozen=True)
 class NamespaceTemplatePlan:
-    """The parts from which a template is created.
+    """What a template is created from.
 
     Attributes:
         root: The contents of the root folder of its boxes.

@@ -11,7 +11,7 @@ class CheckFailed(Exception):
 
 
 class Missing(Exception):
-    """The check cannot be made on this machine, but not because of the sandbox. The message states the reason."""
+    """The check cannot be made on this machine, and the sandbox is not the reason. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ async def run(sandbox: Sandbox, job: Job) -> Outcome:
     """Run a job.
 
     Raises:
-        Missing: The job's language is not Python, and this machine does not have it.
+        Missing: The job's language is Node or Bash, and is not installed on this machine.
     """
     try:
         return await sandbox.run(job)

@@ -96,8 +96,8 @@ CHECKS = (
         Check("limits", f"{way.end}: {way.language}, way {number}", partial(_ends, way))
         for number, way in enumerate(_WAYS, 1)
     ),
-    Check("limits", "a limit whose error was caught is reported", _a_caught_limit_is_reported),
+    Check("limits", "a limit is reported even if the job catches the error", _a_caught_limit_is_reported),
     Check("limits", "endless output is truncated", _endless_output_is_truncated),
-    Check("limits", "usage covers all processes", _usage_covers_all_processes),
+    Check("limits", "the reported usage covers all processes of the job", _usage_covers_all_processes),
     Check("ends", "a job that kills itself is reported as killed", _a_job_that_kills_itself_says_so),
 )

@@ -136,8 +136,12 @@ CHECKS = (
         Check("ends", f"a daemon dies with its job ({end})", partial(_a_daemon_dies_with_its_job, end, then))
         for end, then in _AFTER
     ),
-    Check("ends", "cancelling kills all processes before it returns", _cancelling_kills_the_tree_before_it_returns),
-    Check("ends", "an exception of a listener reaches the caller", _what_a_listener_raises_reaches_the_caller),
-    Check("leftovers", "many jobs at once are all served", _many_at_once_are_all_served),
+    Check(
+        "ends",
+        "when a cancelled run returns, no process of its job is left",
+        _cancelling_kills_the_tree_before_it_returns,
+    ),
+    Check("ends", "an exception of the output listener reaches the caller", _what_a_listener_raises_reaches_the_caller),
+    Check("leftovers", "all of many jobs started at once are run", _many_at_once_are_all_served),
     Check("leftovers", "nothing is left on the host", _nothing_is_left_on_the_host),
 )

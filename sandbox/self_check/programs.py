@@ -163,13 +163,13 @@ async def _orphans_are_reaped(sandbox: Sandbox) -> None:
 CHECKS = (
     Check("programs", "a forked child that exits does not end the job", _a_child_that_exits_does_not_end_the_job),
     Check("programs", "a value that a forked child returns is not the result", _a_child_does_not_return_for_its_parent),
-    Check("programs", "a forked child fails on its own", _a_child_fails_on_its_own),
+    Check("programs", "an error in a forked child does not fail the job", _a_child_fails_on_its_own),
     Check("programs", "only the process that received the job can report a result", _only_the_worker_reports),
-    Check("programs", "the threads of a pool do not count as processes", _threads_are_not_processes),
-    Check("programs", "orphans are reaped while the job runs", _orphans_are_reaped),
+    Check("programs", "the threads of a thread pool do not count as processes", _threads_are_not_processes),
+    Check("programs", "orphaned processes are reaped while the job runs", _orphans_are_reaped),
     Check("programs", "standard streams can be wrapped and reconfigured", _streams_are_those_of_a_program),
     Check("programs", "finalizers run and files are flushed at the end", _a_program_is_finalized),
-    Check("programs", "source may begin with a byte-order mark", _source_may_begin_with_a_byte_order_mark),
+    Check("programs", "source code may begin with a byte-order mark", _source_may_begin_with_a_byte_order_mark),
     Check("programs", "a traceback names no file of the host", _a_traceback_names_no_file_of_the_host),
-    Check("programs", "a value is text that can be encoded", _a_value_is_text_that_can_be_encoded),
+    Check("programs", "text in a value can always be encoded", _a_value_is_text_that_can_be_encoded),
 )

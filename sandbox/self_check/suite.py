@@ -1,9 +1,9 @@
-"""The contract of a sandbox as a test suite that every backend passes, and that any user can run.
+"""Tests the contract of a sandbox: a suite of checks that every backend passes, and that any user can run.
 
 The suite runs small named checks of what `sandbox.contract` promises, then every attempt of
 `sandbox.self_check.attempts` except those that exhaust a resource, because separate checks cover the limits. If the box
-does not hide the host, the suite runs nothing that could damage the host. Imports only the standard library and this
-package.
+does not hide the host, the suite runs nothing that could damage the host. The module imports only the standard library
+and this package.
 """
 
 import asyncio
@@ -121,7 +121,7 @@ async def _escapes(sandbox: Sandbox, stage: Stage, name: str, attempts: Sequence
             more = f"; and {len(worked) - _SHOWN} more" if len(worked) > _SHOWN else ""
             raise CheckFailed(f"{len(worked)} of {len(trials)} attempts did not fail as they should: {shown}{more}")
         if not trials:
-            raise Missing("none of the attempts is for this backend")
+            raise Missing("none of the attempts applies to this backend")
 
     return await _guarded(ESCAPES, f"{name} ({len(attempts)} attempts)", _FAMILY_WAIT_S, make())
 

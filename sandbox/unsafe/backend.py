@@ -1,4 +1,4 @@
-"""No sandbox: runs jobs as plain child processes with the user's own rights.
+"""Runs jobs without a sandbox, as plain child processes with the user's own rights.
 
 Only for `--unsafe-no-sandbox`, and never chosen by default. It limits time, memory and output, but isolates
 nothing; it logs a warning on every run.
@@ -52,7 +52,7 @@ class UnsafeSandbox:
 
     @classmethod
     def configured(cls, _settings: SandboxSettings) -> Self:
-        """Create a sandbox. The settings do not apply, because it keeps no boxes and does not restrict connections."""
+        """Create a sandbox. The settings do not apply, because no boxes are kept and connections are not restricted."""
         return cls()
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:

@@ -27,7 +27,10 @@ _BY_SHELL_CODE = {_SHELL_SIGNALLED + 24: End.CPU, _SHELL_SIGNALLED + 25: End.FIL
 
 
 def with_end_reason(job: Job, outcome: Outcome) -> Outcome:
-    """Return the outcome with the end that its memory use or error output indicates; unchanged if there is no sign."""
+    """Return the outcome with the end that its memory use or error output indicates.
+
+    If neither indicates an end, return the outcome unchanged.
+    """
     if outcome.end is not End.ERROR:
         return outcome
     if job.language is Language.PYTHON:

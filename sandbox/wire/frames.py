@@ -1,4 +1,7 @@
-"""Receives a job inside its box: one frame (`sandbox.worker`) and the workspace's mount. Standard library only."""
+"""Receives a job inside its box: a frame (its format is in `sandbox.worker`) and a descriptor of the workspace's mount.
+
+Standard library only.
+"""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Paths inside a box, and names that are used both inside and outside of it. Standard library only."""
+"""Defines paths inside a box, and names that are used both inside and outside of a box. Standard library only."""
 
 PACKAGES = "/env"  # contains the site-packages folders of the environment: /env/0, /env/1, …
 WORK = "/work"

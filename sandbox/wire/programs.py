@@ -1,4 +1,4 @@
-"""Interpreters and packages as a box sees them.
+"""Finds the interpreters and packages that a box can use, and their paths inside the box.
 
 The root folder of a box shows the host's /usr and /bin, and packages as /env/N.
 """

@@ -8,7 +8,8 @@ The header's fields:
     env, argv, limits, collect: As in the job.
     code, call, command: What to run.
     mount: How the job may write to its workspace; "" without a workspace.
-    egress: null, or where to listen and the text of /etc/hosts (`sandbox.namespace.outlets`).
+    egress: null, or where the box listens in place of the allowed destinations, and its /etc/hosts
+        (`sandbox.namespace.outlets`).
     inlets: Ports of the box that the engine connects to (`sandbox.namespace.inlets`).
     stay: Whether the worker waits to be killed after its answer, so that its resource usage can be read.
 """

@@ -75,7 +75,10 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
 
 
 def of_this_process() -> tuple[ResultChannel, int]:
-    """Return a channel on which this process may report, and the descriptor to write to. Rehearsals use it."""
+    """Return a channel on which this process may report, and the descriptor to write to.
+
+    Used to rehearse the end of a job (`sandbox.linux.attend.rehearse`).
+    """
     channel = ResultChannel()
     channel.accept_from(os.getpid())
     return channel, channel.worker_end

@@ -42,7 +42,7 @@ class Confined:
     landlock_abi: int
 
     def hand_over(self, frame: bytes) -> None:
-        """Send the worker the job's frame and close the descriptor."""
+        """Send the worker the job's frame through the descriptor `job`, and close the descriptor."""
         with contextlib.suppress(BrokenPipeError):  # the worker died while it was waiting; its exit status says how
             worker.write_all(self.job, frame)
         os.close(self.job)
@@ -82,7 +82,7 @@ def _read_without_blocking() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _first_to_be_killed() -> Iterator[None]:
-    """Let the kernel kill processes forked in this block before process 1 when memory runs out."""
+    """When memory runs out, make the kernel first kill processes forked in this block, and only then process 1."""
     try:
         score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
     except FileNotFoundError:  # the host's kernel sees gVisor as a single process
@@ -128,7 +128,7 @@ def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
 
 
 def _set_limits(limits: worker.Message, data_in_use: int) -> None:
-    """Set the rlimits.
+    """Set this process's resource limits (setrlimit(2)).
 
     Raises:
         ValueError: One of the job's limits could not be set.

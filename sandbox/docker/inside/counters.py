@@ -1,7 +1,7 @@
 """Reads the counters of the container's control group for `TreeWatch`. Standard library only.
 
-Docker sets memory and process limits in the container's control group, and the kernel counts in it the requests that it
-refused. The counters therefore also show errors that the code has caught. Where the control group is not visible
+Docker sets memory and process limits in the container's control group. There, the kernel also counts the requests that
+it refused. The counters therefore also show errors that the code has caught. Where the control group is not visible
 (gVisor), only the process tree is watched. The files are described in the kernel's
 ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/{memory,pids}.rst``.
 """
@@ -55,7 +55,7 @@ class ContainerWatch(TreeWatch):
         self._bound = limits
 
     def exceeded(self) -> str:
-        """Check once; return the name of a limit the tree exceeds, or ""."""
+        """Check the process tree once. Return the name of a limit that it exceeds, or ""."""
         if self._used_disk() > self._bound["disk_bytes"]:
             self._seen.add("disk")
             return "disk"
@@ -76,7 +76,7 @@ class ContainerWatch(TreeWatch):
         self._used_disk()
 
     def _used_disk(self) -> int:
-        """Return the bytes used, and record a full disk. gVisor reports no inode counts."""
+        """Return the bytes used in all mounts, and record if one of them is full. gVisor reports no inode counts."""
         used = 0
         for folder in self._disks:
             stat = os.statvfs(folder)

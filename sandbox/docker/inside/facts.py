@@ -49,7 +49,7 @@ def _status(pid: int) -> dict[str, str]:
 
 
 def _writable() -> list[str]:
-    """Return the writable mount points that are not in `_OWN`. They include "/" if the root is writable."""
+    """Return the writable mount points, without those that every container has. A writable root is included as "/"."""
     found = []
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as source:
         for line in source:

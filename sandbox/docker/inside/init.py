@@ -1,4 +1,4 @@
-"""Process 1 of a container: starts a confined worker, reports what it sees, runs one job, answers, and exits.
+"""Process 1 of a container: starts a confined worker, reports facts about the container, runs one job and exits.
 
 Process 1 reads frames on descriptor 0 and writes frames on descriptor 1. The worker has neither descriptor, and under
 the host's kernel it can neither read, trace nor signal process 1. gVisor lets it open `/proc/1/fd/1`, so an answer
@@ -27,13 +27,13 @@ _UNBOUND = 1 << 20
 
 
 class Orders(Protocol):
-    """Descriptor 0, as `sandbox.docker.bundle.BOOT` reads it."""
+    """Reads the engine's frames from descriptor 0. The code `sandbox.docker.bundle.BOOT` provides this object."""
 
     def read(self, size: int, /) -> bytes:
         """Return exactly `size` bytes.
 
         Raises:
-            EOFError: The stream ended before that.
+            EOFError: The stream ended before `size` bytes had arrived.
         """
         ...
 

@@ -112,9 +112,10 @@ class JobSupervisor:
                 look_at = now + pause
 
     def _carry_out(self) -> None:
-        """Process the engine's messages to a running job: data for its ports, or a signal for its process group.
+        """Process the engine's messages to a running job: data for the job's ports, or a signal for its process group.
 
-        A signal is acknowledged once it is sent. The engine waits for that, so a signal cannot hit a later request.
+        A signal is acknowledged once it is sent. The engine waits for that, so the signal cannot interrupt a request
+        that the engine sends to the job later.
 
         Raises:
             EOFError: The engine is gone.
@@ -142,7 +143,7 @@ class JobSupervisor:
                 self._flows.move(descriptor)
 
     def _listen_where_there_is_room(self) -> None:
-        """Poll the job's output only while the outbox has room for it. While it is full, the job blocks on writing."""
+        """Poll the job's output only while the outbox has room. While the outbox is full, the job blocks on writing."""
         self._flows.listen(room=not self._outbox.full)
         for descriptor in self._printed:
             if self._outbox.full:
@@ -169,7 +170,7 @@ class JobSupervisor:
                 pass
 
     def _pass_on_from(self, descriptor: int) -> bool:
-        """Forward one piece; return whether there was data."""
+        """Forward one piece of output from this pipe. Return whether there was data."""
         try:
             data = os.read(descriptor, _READ)
         except BlockingIOError:

@@ -59,7 +59,7 @@ class Outbox:
                 self._parts.appendleft(part[written:])
 
     def drain(self, orders: int, seconds: float) -> None:
-        """Write everything that is queued. Orders that arrive in the meantime are too late and are dropped.
+        """Write everything that is queued. Frames that the engine sends in the meantime are too late and are dropped.
 
         Raises:
             EOFError: The engine is gone (`orders` has ended), or did not read everything within `seconds`.

@@ -124,7 +124,7 @@ class Attempt:
         raises: Exceptions other than OSError that mean "refused"; "*" for any.
         only: Names of the backends that the attempt is meant for; empty for all.
         machine: The architecture of the system call numbers or machine code in `code`; "" for any.
-        workspace: How the box may write to the stage's workspace; None if the box gets no workspace.
+        workspace: How the job may write to the workspace that the self-check provides; None if the box gets none.
         beside: Whether another box, with a secret, runs at the same time and must not be disturbed.
         then: Python code for a second, fresh box, whose output is judged, too.
         harmless: Whether the attempt does no damage even if it succeeds.

@@ -3,7 +3,7 @@
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_FEW = "the worker closes all descriptors but its streams and its result channel before it runs the job"
+_FEW = "before the job runs, the worker closes all descriptors except the standard streams and its result channel"
 
 _ROWS = (
     ("use an inherited socket", """
@@ -23,7 +23,7 @@ refused(channel.listen)
 refused(lambda: os.open('/proc/self/fd/3', os.O_RDWR))
 refused(lambda: call(438, os.pidfd_open(1), 1, 0))
 """, "the channel is connected to process 1 and cannot be connected to anything else", False),
-    ("use an inherited folder to leave the root", """
+    ("use an inherited descriptor of a folder to leave the root folder", """
 import stat
 for n in range(256):
     try:
@@ -31,7 +31,7 @@ for n in range(256):
         print(open(os.open('../' * 40 + '@CANARY@'[1:], os.O_RDONLY, dir_fd=n)).read())
     except OSError: pass
 """, _FEW, True),
-    ("use an inherited descriptor besides the streams", """
+    ("use an inherited descriptor other than the standard streams", """
 for n in range(3, 4096):
     try: os.fstat(n)
     except OSError: continue
@@ -39,14 +39,14 @@ for n in range(3, 4096):
     if n == 3 and target.startswith('socket:'): continue
     if not target.startswith(('pipe:', '/work', '/tmp', '/proc')): worked((n, target))
 """, _FEW, False),
-    ("use an inherited ruleset, pidfd or namespace", """
+    ("use an inherited Landlock ruleset, pidfd or namespace", """
 for n in os.listdir('/proc/self/fd'):
     try: target = os.readlink('/proc/self/fd/' + n)
     except OSError: continue
     if n == '3' and target.startswith('socket:'): continue
     if target.startswith(('anon_inode', 'socket', 'mnt:', 'net:', 'user:', 'pid:')): worked(target)
 """, _FEW, False),
-    ("read what was written to standard output",
+    ("read what others have written to standard output",
      "f = os.open('/proc/self/fd/1', os.O_RDONLY | os.O_NONBLOCK)\nprint(os.read(f, 100))",
      "every box has its own pipe, which contains only what the job wrote", True),
     ("write to standard input", """
@@ -60,7 +60,7 @@ for path in glob.glob('/proc/[0-9]*/fd/*'):
     except OSError: continue
     if target in own: worked(path)
 """, "process 1 cannot be inspected, and the box cannot see the engine's pid namespace", False),
-    ("keep the streams open after the job has ended", """
+    ("keep the output streams open after the job has ended", """
 if os.fork() == 0:
     os.setsid(); time.sleep(30)
     print('@MARK@', flush=True)
@@ -75,7 +75,7 @@ os._exit(0)
     ("find the worker's descriptors in a program that the job starts",
      "out = subprocess.run(['/bin/sh', '-c', 'ls -l /proc/self/fd'], capture_output=True, close_fds=False).stdout\n"
      "if b'socket' in out or b'anon_inode' in out: worked(out)",
-     "the worker's own descriptors are closed on exec", False),
+     "the worker's own descriptors are closed when another program is started", False),
 )  # fmt: skip
 
 ATTEMPTS = tuple(

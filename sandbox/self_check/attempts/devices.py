@@ -45,13 +45,13 @@ for name in ('console', 'tty', 'tty0', 'tty1', 'ttyS0', 'vcs', 'vcsa1'):
     ("open a pseudo-terminal of the host", """
 for path in glob.glob('/dev/pts/[0-9]*'): refused(lambda: os.open(path, os.O_RDWR | os.O_NOCTTY))
 """, "the box has pseudo-terminals of its own, and none is open when it starts"),
-    ("type into a pseudo-terminal's input", "fcntl.ioctl(os.openpty()[1], 0x5412, b'x')\nworked()",
+    ("type into a pseudo-terminal of the box", "fcntl.ioctl(os.openpty()[1], 0x5412, b'x')\nworked()",
      "seccomp refuses TIOCSTI on every terminal"),
     ("load a line discipline", """
 for number in (1, 2, 3, 5, 13, 21, 29): refused(lambda: fcntl.ioctl(os.openpty()[1], 0x5423, struct.pack('i', number)))
 """, "seccomp refuses TIOCSETD, which loads kernel modules"),
-    ("take the machine's console", "fcntl.ioctl(os.openpty()[1], 0x541D)\nworked()", "seccomp refuses TIOCCONS"),
-    ("credit entropy to the machine", """
+    ("redirect the machine's console to the box", "fcntl.ioctl(os.openpty()[1], 0x541D)\nworked()", "seccomp refuses TIOCCONS"),
+    ("credit entropy to the machine's random number generator", """
 f = os.open('/dev/urandom', os.O_RDONLY)
 fcntl.ioctl(f, 0x40045201, struct.pack('i', 256))
 worked()
@@ -60,7 +60,7 @@ worked()
      "RNDRESEEDCRNG needs CAP_SYS_ADMIN"),
     ("change the mode of /dev/null", "os.chmod('/dev/null', 0)\nif not os.stat('/dev/null').st_mode & 0o777: worked()", "the device file belongs to root and is mounted read-only"),
     ("replace /dev/null with a file", "os.unlink('/dev/null')\nworked()", "/dev is read-only"),
-    ("add a device to /dev", "os.close(os.open('/dev/x', os.O_CREAT | os.O_WRONLY))\nworked()", "/dev is read-only"),
+    ("add a file to /dev", "os.close(os.open('/dev/x', os.O_CREAT | os.O_WRONLY))\nworked()", "/dev is read-only"),
 )  # fmt: skip
 
 _EVERY_TERMINAL = """
@@ -81,7 +81,7 @@ ATTEMPTS = (
         "take many of the machine's pseudo-terminals",
         Language.PYTHON,
         _EVERY_TERMINAL,
-        "a devpts instance has at most 64 terminals",
+        "the box has its own devpts, which allows at most 64 pseudo-terminals",
         limits=replace(LIMITS, open_files=256),
         only=NAMESPACE,
     ),

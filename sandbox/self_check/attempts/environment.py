@@ -30,7 +30,7 @@ if '@ROOT@' in os.environ.get('PWD', '') or os.environ.get('SUDO_USER') or os.en
 for p in pwd.getpwall():
     if p.pw_dir.startswith('/home/') : worked(p)
 """, _ETC),
-    ("learn the engine's folder", """
+    ("learn the path of the engine's folder", """
 for name in ('PWD', 'OLDPWD', 'VIRTUAL_ENV', 'PYTHONHOME', 'KNACKBOX_HOME', 'XDG_RUNTIME_DIR'):
     if os.environ.get(name, '').startswith(('/home', '/root', '@ROOT@')): worked(name)
 """, _MADE),
@@ -48,7 +48,7 @@ kinds = {type(each).__name__ for each in gc.get_objects()}
 found = kinds & {'NamespaceSandbox', 'ForkServer', 'Engine', 'DockerSandbox'}
 if found: worked(found)
 """, "the template is a separate process that has never been part of the engine"),
-    ("find another job in the heap", """
+    ("find another job's data in the heap", """
 import gc
 for each in gc.get_objects():
     if isinstance(each, dict) and isinstance(each.get('env'), dict) and 'SECRET' in each['env']: worked()

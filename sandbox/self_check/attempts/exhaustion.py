@@ -8,7 +8,7 @@ _WHOLE = "the CPU time of all processes of the box is counted, including that of
 _CLOCK = "the wall-clock limit is enforced outside the job"
 _DISK = "the box can only write to one tmpfs, whose size and inodes are limited"
 _OUTPUT = "output is counted as it arrives, and the job is ended when its output exceeds the limit"
-_PROCESSES = "RLIMIT_NPROC counts in the box's own user namespace"
+_PROCESSES = "RLIMIT_NPROC limits the processes, which are counted in the box's own user namespace"
 _FILES = "RLIMIT_NOFILE"
 _SIZE = "RLIMIT_FSIZE"
 
@@ -57,13 +57,13 @@ time.sleep(20)
     ("ignore the signal of the CPU limit", PYTHON,
      "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass", _WHOLE),
     ("match a regular expression that never finishes", PYTHON, "import re\nre.match(r'(a+)+$', 'a' * 60 + 'b')", _WHOLE),
-    ("use CPU time in the kernel", PYTHON, "f = os.open('/dev/zero', os.O_RDONLY)\nb = bytearray(32 << 20)\n"
+    ("use CPU time in system calls", PYTHON, "f = os.open('/dev/zero', os.O_RDONLY)\nb = bytearray(32 << 20)\n"
      "while True: os.readv(f, [b])", _WHOLE),
 )  # fmt: skip
 
 _WALL_WAYS = (
     ("sleep", PYTHON, "time.sleep(60)"),
-    ("sleep and ignore every signal but SIGKILL", PYTHON,
+    ("sleep and ignore the signals that usually end a process", PYTHON,
      "for n in (1, 2, 3, 15): signal.signal(n, signal.SIG_IGN)\ntime.sleep(60)"),
     ("wait for input that never comes", PYTHON, "a, b = os.pipe()\nos.read(a, 1)"),
     ("deadlock on a lock", PYTHON, "lock = threading.Lock(); lock.acquire(); lock.acquire()"),
@@ -72,7 +72,7 @@ _WALL_WAYS = (
     ("never return from an exit handler", PYTHON, "import atexit\natexit.register(time.sleep, 60)"),
     ("return a value whose conversion to JSON never ends", PYTHON, "class Slow(dict):\n    def __repr__(self): time.sleep(60)\n"
      "    def items(self): time.sleep(60)\nSlow(a=object())"),
-    ("trap every signal in Bash", BASH, "trap '' TERM INT HUP QUIT; sleep 60; sleep 60"),
+    ("sleep in Bash and ignore the signals that usually end a process", BASH, "trap '' TERM INT HUP QUIT; sleep 60; sleep 60"),
     ("never leave Node's event loop", NODE, "setInterval(() => {}, 1000)"),
 )  # fmt: skip
 
@@ -82,7 +82,7 @@ _DISK_WAYS = (
     ("fill shared memory", NODE, "fs.writeFileSync('/dev/shm/f', Buffer.alloc(40e6))", (End.DISK,)),
     ("fill the disk from Bash", BASH, "head -c 40M /dev/zero > /tmp/f", (End.DISK,)),
     ("use up the inodes", PYTHON, "for n in range(200000): os.close(os.open(str(n), os.O_CREAT))", (End.DISK, End.CPU)),
-    ("fill the disk with a sparse file that is written later",
+    ("fill the disk by writing to a sparse file, part by part",
      PYTHON, "f = open('f', 'wb'); f.truncate(60 << 20)\nfor n in range(60): f.seek(n << 20); f.write(b'x' * (1 << 20))",
      (End.DISK,)),
     ("reserve disk space", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 60 << 20)", (End.DISK,)),
@@ -106,13 +106,13 @@ _OUTPUT_WAYS = (
 
 _PROCESS_WAYS = (
     ("fork endlessly", PYTHON, "while True:\n    if os.fork() == 0: time.sleep(20)"),
-    ("fork endlessly in every child", PYTHON, "while True: os.fork()"),
+    ("fork endlessly, in every new process as well", PYTHON, "while True: os.fork()"),
     ("fork bomb in Bash", BASH, "bomb() { bomb | bomb & }; bomb; sleep 20"),
     ("start programs endlessly", PYTHON, "p = [subprocess.Popen(['sleep', '20']) for _ in range(200)]"),
     ("start threads endlessly", PYTHON,
      "while True: threading.Thread(target=threading.Event().wait, daemon=True).start()"),
     ("call clone endlessly, without the C library", PYTHON, "while call(56, 17, 0, 0, 0, 0): pass\ntime.sleep(20)"),
-    ("leave a zombie for every child", PYTHON, "while True:\n    if os.fork() == 0: os._exit(0)"),
+    ("start child processes endlessly, and leave each as a zombie", PYTHON, "while True:\n    if os.fork() == 0: os._exit(0)"),
 )  # fmt: skip
 
 _FILE_WAYS = (

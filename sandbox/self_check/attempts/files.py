@@ -3,11 +3,11 @@
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, AttemptFamily
 
-_NOT_THERE = "the host's folders are not in the box's root, under any name"
-_READ_ONLY = "the root and everything in it are mounted read-only, and Landlock also refuses writes"
+_NOT_THERE = "the host's folders are not in the box's root folder, under any name"
+_READ_ONLY = "the root folder and everything in it are mounted read-only, and Landlock also refuses writes"
 _OTHER_MOUNT = "a hard link cannot cross mounts"
 
-_PUBLIC = "read a file of the host that anybody may read"
+_PUBLIC = "read a file of the host that every user may read"
 
 _LOOKS = (
     (_PUBLIC, "print(open('@CANARY@').read())", _NOT_THERE),
@@ -16,24 +16,24 @@ _LOOKS = (
 os.symlink('/proc/self/cwd/../..', 'a'); os.symlink('a/../../..', 'b')
 print(open('b@CANARY@').read())
 """, _NOT_THERE),
-    ("climb past the root", "print(open('/..' + '/..' * 40 + '@CANARY@').read())", _NOT_THERE),
-    ("climb from a deep folder", """
+    ("climb past the root folder with ..", "print(open('/..' + '/..' * 40 + '@CANARY@').read())", _NOT_THERE),
+    ("climb past the root folder from a deeply nested folder", """
 os.makedirs('d/' * 60); os.chdir('d/' * 60)
 print(open('../' * 200 + '@CANARY@'[1:]).read())
 """, _NOT_THERE),
-    ("climb from an open folder whose parent was moved", """
+    ("climb past the root folder from an open folder whose parent was moved", """
 os.makedirs('a/b/c'); held = os.open('a/b/c', os.O_RDONLY)
 os.rename('a/b', 'moved'); os.rmdir('a')
 print(open(os.open('../../../..' + '@CANARY@', os.O_RDONLY, dir_fd=held)).read())
 """, _NOT_THERE),
-    ("climb with openat2", """
+    ("climb past the root folder with openat2", """
 how = struct.pack('3Q', 0, 0, 0)
 found = call(437, os.open('/', os.O_RDONLY), b'..@CANARY@', how, 24)
 print(os.read(found, 100))
 """, _NOT_THERE),
     ("find the host's root by its inode", "if os.stat('/').st_ino == 2 and os.path.exists('/lost+found'): worked()",
      "the root is a tmpfs made for the template"),
-    ("list home and spool folders", """
+    ("list the host's home and spool folders", """
 for path in ('/home', '/root', '/var/spool', '/var/log', '/srv', '/mnt', '/media', '/opt', '/boot'):
     try: found = os.listdir(path)
     except OSError: continue
@@ -53,10 +53,10 @@ for name in ('.ssh', '.aws', '.config', '.docker/config.json', '.kube/config', '
 )  # fmt: skip
 
 _CHANGES = (
-    ("write to the root", "open('/planted-@MARK@', 'w')\nworked()", _READ_ONLY),
+    ("write to the root folder", "open('/planted-@MARK@', 'w')\nworked()", _READ_ONLY),
     ("write to /usr", "open('/usr/planted-@MARK@', 'w')\nworked()", _READ_ONLY),
     ("write to /etc", "open('/etc/planted-@MARK@', 'w')\nworked()", _READ_ONLY),
-    ("change a module every box will import", "import json\nopen(json.__file__, 'a').write('#')\nworked()", _READ_ONLY),
+    ("change a module that every box imports", "import json\nopen(json.__file__, 'a').write('#')\nworked()", _READ_ONLY),
     ("write beside an installed package", """
 for folder in sys.path:
     if os.path.isdir(folder) and not folder.startswith(('/work', '/tmp')):
@@ -83,15 +83,15 @@ f = os.open('/etc/passwd', os.O_RDONLY)
 mmap.mmap(f, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
 worked()
 """, "a shared writable mapping needs a descriptor that is open for writing"),
-    ("link a system file to a writable folder", "os.link('/etc/passwd', 'p')\nworked()", _OTHER_MOUNT),
-    ("link a system program to shared memory", "os.link(os.path.realpath(sys.executable), '/dev/shm/p')\nworked()",
+    ("make a hard link to a system file in a writable folder", "os.link('/etc/passwd', 'p')\nworked()", _OTHER_MOUNT),
+    ("make a hard link to a system program in /dev/shm", "os.link(os.path.realpath(sys.executable), '/dev/shm/p')\nworked()",
      _OTHER_MOUNT),
-    ("link an unnamed file into a read-only place", """
+    ("give an unnamed file a name in a read-only folder", """
 f = os.open('/tmp', os.O_TMPFILE | os.O_RDWR, 0o600)
 call(265, -100, f'/proc/self/fd/{f}'.encode(), -100, b'/usr/planted-@MARK@', 0x400)
 worked()
 """, _OTHER_MOUNT),
-    ("make an unnamed file in a read-only place", "os.open('/usr', os.O_TMPFILE | os.O_RDWR, 0o600)\nworked()",
+    ("create an unnamed file in a read-only folder", "os.open('/usr', os.O_TMPFILE | os.O_RDWR, 0o600)\nworked()",
      _READ_ONLY),
     ("rename a system folder", "os.rename('/usr/lib', '/usr/lib-@MARK@')\nworked()", _READ_ONLY),
     ("exchange a system folder with another folder", "call(316, -100, b'/usr', -100, b'/tmp', 2)\nworked()", _OTHER_MOUNT),
@@ -112,7 +112,7 @@ for path in ('/tmp', '/work', '/dev/shm', '/proc'):
 for path in ('/tmp', '/work', '/dev/shm'):
     if not os.statvfs(path).f_flag & 4: worked(path)
 """, "every place that the box may write to is mounted nodev"),
-    ("copy a file to a read-only place with splice", """
+    ("copy a file to a read-only folder with splice", """
 f = os.open('/proc/self/exe', os.O_RDONLY); a, b = os.pipe()
 os.splice(f, b, 4096)
 refused(lambda: os.splice(a, os.open('/usr/planted-@MARK@', os.O_WRONLY | os.O_CREAT), 4096)) or worked()
@@ -192,13 +192,13 @@ ATTEMPTS = (
         "write to the cached pages of a read-only file",
         Language.PYTHON,
         _DIRTY_PIPE,
-        "kernels since 5.16.11 clear the flag of a spliced page; older kernels must not be used",
+        "kernels since 5.16.11 do not have this bug (CVE-2022-0847), and older kernels must not be used",
     ),
     Attempt(
         AttemptFamily.FILES,
-        "race a folder against a link to /etc",
+        "write to a folder while it is being replaced by a link to /etc",
         Language.PYTHON,
         _RACE,
-        "whichever name wins the race, its target is read-only or the box's own",
+        "the link leads to the box's /etc, which is read-only, and the folder is the box's own",
     ),
 )

@@ -7,7 +7,7 @@ from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Attem
 
 _KNOWN = "only known fields of known types are taken from a worker's answer"
 _KERNEL = "usage is read from the kernel, never from the job"
-_APART = "a value is sent on a separate descriptor, and nothing in the streams is taken for an answer"
+_APART = "an answer is sent on a separate descriptor, and printed output is never taken for an answer"
 
 # `send` writes a frame to the descriptor for the answer, and exits.
 _SEND = """
@@ -25,14 +25,14 @@ F = 'answer' + '-forged'
 
 _ANSWERS = (
     ("report that the box itself failed", "send({'end': 'ok', 'kind': 'failed', 'started': False, 'why': F})", _KNOWN),
-    ("report that the box itself failed, in another field", "send({'end': 'ok', 'failed': F})", _KNOWN),
-    ("report an unknown end reason", "send({'end': F})", _KNOWN),
+    ("report in another field of the answer that the box itself failed", "send({'end': 'ok', 'failed': F})", _KNOWN),
+    ("report an unknown reason for the end of the job", "send({'end': F})", _KNOWN),
     ("answer with a list", "send([F])", _KNOWN),
     ("answer with an empty string", "send('')", _KNOWN),
     ("answer with text that is not JSON", "send('not json ' + F)", _KNOWN),
     ("answer with bytes that are not text", "send(None, raw=struct.pack('!IQ', 4, 0) + b'\\xff\\xfe\\xfd\\xfc')", _KNOWN),
     ("report an error that is a string", "send({'end': 'error', 'error': F})", _KNOWN),
-    ("report an error with fields of other types", "send({'end': 'error', 'error': {'type': 1, 'message': None, 'traceback': []}})",
+    ("report an error whose fields have wrong types", "send({'end': 'error', 'error': {'type': 1, 'message': None, 'traceback': []}})",
      _KNOWN),
     ("report an error with an unpaired surrogate", "send('{\"end\": \"error\", \"error\": {\"message\": \"\\\\ud800\"}}')", _KNOWN),
     ("report an error of several megabytes", "send({'end': 'error', 'error': {'type': 'E', 'message': 'm' * (3 << 20)}})",
@@ -52,11 +52,11 @@ _ANSWERS = (
     ("return a value nested deeply enough to make JSON readers fail", "send('{\"end\": \"ok\", \"value\": ' + '[' * 900 + ']' * 900 + '}')",
      _KNOWN),
     ("return a number of a million digits", "send('{\"end\": \"ok\", \"value\": ' + '9' * 10**6 + '}')", _KNOWN),
-    ("announce more bytes than are sent", "send(None, raw=struct.pack('!IQ', 1 << 31, 1 << 62) + b'{}')", _KNOWN),
-    ("send half a frame header", "send(None, raw=b'\\0\\0')", _KNOWN),
+    ("announce more bytes than the answer has", "send(None, raw=struct.pack('!IQ', 1 << 31, 1 << 62) + b'{}')", _KNOWN),
+    ("send half of the header of an answer", "send(None, raw=b'\\0\\0')", _KNOWN),
     ("send a second answer after the first", "send(None, raw=frame({'end': 'ok', 'value': 1}) + "
      "frame({'end': 'ok', 'value': F}))", "one answer is read, and the rest is dropped"),
-    ("send more than the size limit", "send(None, raw=struct.pack('!IQ', 1 << 30, 0) + b'x' * (20 << 20))",
+    ("send an answer larger than the size limit", "send(None, raw=struct.pack('!IQ', 1 << 30, 0) + b'x' * (20 << 20))",
      "the size of an answer is limited"),
 )  # fmt: skip
 
@@ -130,28 +130,28 @@ ATTEMPTS = (
     Attempt(AttemptFamily.FORGING, "print what looks like an answer", Language.PYTHON, _SEND + _PRINTED, _APART),
     Attempt(
         AttemptFamily.FORGING,
-        "write an answer to every descriptor of other processes",
+        "write an answer to every descriptor of the other processes",
         Language.PYTHON,
         _SEND + _FROM_A_CHILD,
         "the channel is a socket, which cannot be opened through /proc",
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "answer from the child of a raw fork",
+        "answer from a child process that the C library forked",
         Language.PYTHON,
         _SEND + _INHERITED,
         "Linux identifies the sender of a message, and only the worker's messages are accepted",
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "make another program answer",
+        "let another program send the answer",
         Language.PYTHON,
         _SEND + _HANDED_ON,
         "Linux identifies the sender of a message, and only the worker's messages are accepted",
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "keep process 1 from enforcing the time limit with a flood of answers",
+        "send a flood of answers, so that process 1 cannot enforce the CPU limit",
         Language.PYTHON,
         _FLOOD,
         "process 1 checks the limits on a schedule, even during a flood",
@@ -176,7 +176,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.FORGING,
-        "send no answer and keep the descriptor open",
+        "send no answer and keep the descriptor for the answer open",
         Language.PYTHON,
         "time.sleep(20)",
         "process 1 enforces the time limit",
@@ -197,7 +197,7 @@ ATTEMPTS = (
         "exit with success before the job is done",
         Language.PYTHON,
         "os._exit(0)",
-        "without an answer there is no value",
+        "without an answer, the job has no return value",
         ends=(End.OK, End.ERROR),
     ),
     Attempt(
@@ -205,10 +205,10 @@ ATTEMPTS = (
         "answer from Node",
         Language.NODE,
         _NODE,
-        "a program has no descriptor for an answer",
+        "Node and Bash get no descriptor for an answer",
         raises=("*",),  # it also writes to the pipes that Node uses internally
     ),
     Attempt(
-        AttemptFamily.FORGING, "answer from Bash", Language.BASH, _BASH, "a program has no descriptor for an answer"
+        AttemptFamily.FORGING, "answer from Bash", Language.BASH, _BASH, "Node and Bash get no descriptor for an answer"
     ),
 )

@@ -5,7 +5,7 @@ from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _BOUNDING = "have a capability in the bounding set"
 _NO_SETUID = "without CAP_SETUID and CAP_SETGID, a process can only change to ids that it already has"
-_BOUNDED = "the bounding set and the permitted set are both empty"
+_BOUNDED = "the bounding set and the permitted set of capabilities are both empty"
 _NO_NEW_PRIVS = "no_new_privs is set and cannot be cleared"
 _CAPS = """
 fields = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if line.startswith("Cap"))
@@ -19,12 +19,12 @@ _ROWS = (
     ("join more groups", "refused(lambda: os.setgroups([0, 4, 6, 27]))", _NO_SETUID),
     ("be root from the start", "if 0 in (*os.getresuid(), *os.getresgid()): worked()", "the box's user is not root"),
     ("have a capability from the start", _CAPS + "del fields['CapBnd']\nif any(int(v, 16) for v in fields.values()): "
-     "worked(fields)", "all sets are emptied before the job arrives"),
-    (_BOUNDING, _CAPS + "if int(fields['CapBnd'], 16): worked(fields)", "the bounding set is empty, too"),
+     "worked(fields)", "all sets of capabilities are emptied before the job arrives"),
+    (_BOUNDING, _CAPS + "if int(fields['CapBnd'], 16): worked(fields)", "the bounding set is emptied before the job arrives"),
     ("give the job all capabilities", "head = (ctypes.c_uint32 * 2)(0x20080522, 0)\n"
      "call(126, head, (ctypes.c_uint32 * 6)(*[0xffffffff] * 6))\nworked()", _BOUNDED),
     ("raise an ambient capability", "call(157, 47, 2, 21, 0, 0)\nworked()", _BOUNDED),
-    ("clear the secure bits", "call(157, 28, 0, 0, 0)\nworked()", "PR_SET_SECUREBITS needs CAP_SETPCAP"),
+    ("clear the securebits flags", "call(157, 28, 0, 0, 0)\nworked()", "PR_SET_SECUREBITS needs CAP_SETPCAP"),
     ("clear no_new_privs", "call(157, 38, 0, 0, 0, 0)\nworked()", "no_new_privs can be set but not cleared"),
     ("run without no_new_privs", "if libc.prctl(39, 0, 0, 0, 0) != 1: worked()", _NO_NEW_PRIVS),
     ("run without a filter", "if 'Seccomp:\\t2' not in open('/proc/self/status').read(): worked()",

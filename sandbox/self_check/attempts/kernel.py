@@ -1,13 +1,13 @@
 """Attempts to make system calls that create namespaces or mounts, access other processes, or were used in escapes.
 
-Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
+The numbers of the calls are those of the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
 from sandbox.contract import End, Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_NO_CAPABILITY = "the box has no capability, and seccomp refuses the call before the kernel checks it"
-_NO_NAMESPACES = "seccomp refuses every flag that creates a namespace: the job would have all capabilities in it"
+_NO_CAPABILITY = "the call needs a capability, and the box has none; seccomp refuses the call even earlier"
+_NO_NAMESPACES = "seccomp refuses every flag that creates a namespace: in a namespace of its own, the job would have all capabilities"
 _NO_HANDLES = "seccomp refuses the call, because a file handle bypasses path checks"
 _NO_SURFACE = "seccomp refuses the call: no job needs it, and it has a history of privilege escalations"
 _UNSEEN_MEMORY = "seccomp refuses the call: no process of the box would be charged for the memory"
@@ -21,32 +21,32 @@ _EVERYWHERE = (
     ("make a pid namespace", 272, "0x20000000", _NO_NAMESPACES),
     ("make a time namespace", 272, "0x00000080", _NO_NAMESPACES),
     ("make a user namespace with clone", 56, "0x10000011, 0, 0, 0, 0", _NO_NAMESPACES),
-    ("make a user namespace with other flags in the high 32 bits", 272, "0x7f00000010000000", _NO_NAMESPACES),
+    ("make a user namespace with other bits set in the high half of the flags", 272, "0x7f00000010000000", _NO_NAMESPACES),
     ("make a user namespace with clone3", 435, "struct.pack('11Q', 0x10000000, *[0]*3, 17, *[0]*6), 88",
      "a filter cannot read the flags of clone3, which are behind a pointer, so the call does not exist in the box"),
     ("join the box's own network namespace", 308, "os.open('/proc/self/ns/net', os.O_RDONLY), 0", _NO_CAPABILITY),
-    ("change the root with chroot", 161, "b'/tmp'", _NO_CAPABILITY),
-    ("exchange the root with pivot_root", 155, "b'/tmp', b'/tmp'", _NO_CAPABILITY),
+    ("change the root folder with chroot", 161, "b'/tmp'", _NO_CAPABILITY),
+    ("replace the root folder with pivot_root", 155, "b'/tmp', b'/tmp'", _NO_CAPABILITY),
     ("mount a tmpfs", 165, "b'x', b'/tmp', b'tmpfs', 0, None", _NO_CAPABILITY),
     ("mount proc a second time", 165, "b'proc', b'/tmp', b'proc', 0, None", _NO_CAPABILITY),
-    ("mount the control groups", 165, "b'none', b'/tmp', b'cgroup2', 0, None", _NO_CAPABILITY),
-    ("bind-mount the root to a writable place", 165, "b'/', b'/tmp', None, 4096, None", _NO_CAPABILITY),
-    ("remount the root read-write", 165, "None, b'/', None, 32 | 4096, None", _NO_CAPABILITY),
+    ("mount the file system of the control groups", 165, "b'none', b'/tmp', b'cgroup2', 0, None", _NO_CAPABILITY),
+    ("bind-mount the root folder on a writable folder", 165, "b'/', b'/tmp', None, 4096, None", _NO_CAPABILITY),
+    ("remount the root folder read-write", 165, "None, b'/', None, 32 | 4096, None", _NO_CAPABILITY),
     ("unmount what covers the host's /proc", 166, "b'/proc', 2", _NO_CAPABILITY),
     ("clone a mount tree", 428, "-100, b'/', 1", _NO_CAPABILITY),
-    ("open a file system by type", 430, "b'tmpfs', 0", _NO_CAPABILITY),
+    ("open a file system by its type with fsopen", 430, "b'tmpfs', 0", _NO_CAPABILITY),
     ("move a mount", 429, "-100, b'/proc', -100, b'/tmp', 0", _NO_CAPABILITY),
-    ("make the root writable with mount_setattr", 442, "-100, b'/', 0, struct.pack('4Q', 0, 1, 0, 0), 32",
+    ("make the root folder writable with mount_setattr", 442, "-100, b'/', 0, struct.pack('4Q', 0, 1, 0, 0), 32",
      _NO_CAPABILITY),
     ("load a BPF program", 321, "5, struct.pack('2I5Q', 1, 1, 0, 0, 0, 0, 0), 48", _NO_SURFACE),
     ("make a BPF map", 321, "0, struct.pack('4I', 2, 4, 4, 1), 16", _NO_SURFACE),
     ("count kernel events", 298, "struct.pack('2IQ', 1, 112, 0) + bytes(96), 0, -1, -1, 0", _NO_SURFACE),
-    ("stop the kernel at a page fault", 323, "0", _NO_SURFACE),
+    ("make the kernel wait at a page fault with userfaultfd", 323, "0", _NO_SURFACE),
     ("bypass the filter with io_uring", 425, "8, ctypes.create_string_buffer(256)",
      "the call does not exist in the box, because io_uring bypasses seccomp"),
     ("put a key into a keyring", 248, "b'user', b'knackbox-@MARK@', b'x', 1, -4", _NO_SURFACE),
-    ("join a keyring of the session", 250, "1, None", _NO_SURFACE),
-    ("ask the host for a key", 249, "b'user', b'knackbox-@MARK@', b'x', -4", _NO_SURFACE),
+    ("join a session keyring", 250, "1, None", _NO_SURFACE),
+    ("request a key from the kernel", 249, "b'user', b'knackbox-@MARK@', b'x', -4", _NO_SURFACE),
     ("open a file by its handle", 304, "os.open('/', os.O_RDONLY), struct.pack('Ii8s', 8, 1, b''), 0", _NO_HANDLES),
     ("watch every file of a mount", 300, "4, 0", _NO_CAPABILITY),
     ("load a kernel module", 175, "b'', 0, b''", _NO_CAPABILITY),
@@ -54,7 +54,7 @@ _EVERYWHERE = (
     ("unload a kernel module", 176, "b'knackbox_absent', 2048", _NO_CAPABILITY),
     ("load another kernel", 246, "0, 0, 0, 0", _NO_CAPABILITY),
     ("restart the machine", 169, "1, 2, 3, 0", _NO_CAPABILITY),  # with magic numbers that no kernel accepts
-    ("swap to a file of the box", 167, "b'/tmp/absent', 0", _NO_CAPABILITY),
+    ("use a file of the box as swap space", 167, "b'/tmp/absent', 0", _NO_CAPABILITY),
     ("write process accounting to a file", 163, "b'/tmp/absent'", _NO_CAPABILITY),
     ("set a quota", 179, "0x800008, b'/dev/absent', 0, 0", _NO_CAPABILITY),
     ("change the host name", 170, "b'@MARK@', 12", _NO_CAPABILITY),
@@ -64,7 +64,7 @@ _EVERYWHERE = (
     ("get access to all I/O ports", 172, "3", _NO_CAPABILITY),
     ("get access to one I/O port", 173, "0x80, 1, 1", _NO_CAPABILITY),
     ("read the kernel's log", 103, "3, ctypes.create_string_buffer(64), 64", _NO_CAPABILITY),
-    ("move memory of process 1", 279, "1, 1, ctypes.create_string_buffer(8), 0, ctypes.create_string_buffer(8), 2",
+    ("move memory pages of process 1 to another memory node", 279, "1, 1, ctypes.create_string_buffer(8), 0, ctypes.create_string_buffer(8), 2",
      _NO_OTHERS),
     ("hang up the terminal", 153, "", _NO_CAPABILITY),
 )  # fmt: skip
@@ -74,14 +74,14 @@ _OWN_FILTER = (
     ("read the memory of process 1", 310, "1, 0, 0, 0, 0, 0", _NO_OTHERS),
     ("write the memory of process 1", 311, "1, 0, 0, 0, 0, 0", _NO_OTHERS),
     ("take a descriptor from process 1", 438, "os.pidfd_open(1), 0, 0", _NO_OTHERS),
-    ("compare the job with process 1", 312, "1, os.getpid(), 0, 0, 0", _NO_OTHERS),
+    ("find out with kcmp whether the job and process 1 share resources", 312, "1, os.getpid(), 0, 0, 0", _NO_OTHERS),
     ("discard the memory of process 1 with process_madvise", 440, "os.pidfd_open(1), 0, 0, 4, 0", _NO_OTHERS),
     ("get the handle of a file", 303, "-100, b'/', ctypes.create_string_buffer(64), 0, 0", _NO_HANDLES),
     ("list the mounts of the namespace", 458, "struct.pack('I4xQQ', 24, -1 & (1 << 64) - 1, 0), 0, 0, 0", _NO_SURFACE),
     ("write a local descriptor table", 154, "1, bytes(16), 16", _NO_SURFACE),
     ("move memory pages into a pipe", 278, "0, 0, 0, 0", _NO_SURFACE),
     ("rearrange the pages of a mapping", 216, "0, 0, 0, 0, 0", _NO_SURFACE),
-    ("bind memory to a node of the machine", 237, "0, 0, 0, 0, 0, 0", _NO_SURFACE),
+    ("bind memory to a memory node of the machine", 237, "0, 0, 0, 0, 0, 0", _NO_SURFACE),
     ("make an anonymous file", 319, "b'x', 0", _UNSEEN_MEMORY),
     ("make a secret memory area", 447, "0", _UNSEEN_MEMORY),
     ("make System V shared memory", 29, "0, 4096, 0o1600", _UNSEEN_MEMORY),
@@ -89,13 +89,13 @@ _OWN_FILTER = (
     ("make a System V queue", 68, "0, 0o1600", _UNSEEN_MEMORY),
     ("make a POSIX queue", 240, "b'knackbox-@MARK@', 0o102, 0o600, 0", _UNSEEN_MEMORY),
     ("set up asynchronous I/O", 206, "1, ctypes.create_string_buffer(8)", _UNSEEN_MEMORY),
-    ("make the machine sync all its disks", 162, "", "seccomp refuses the call: one box could slow down the whole machine"),
-    ("read the adjustments of the clock", 159, "ctypes.create_string_buffer(256)", _NO_SURFACE),
+    ("make the machine write all cached data to its disks", 162, "", "seccomp refuses the call: one box could slow down the whole machine"),
+    ("read the adjustments of the system clock", 159, "ctypes.create_string_buffer(256)", _NO_SURFACE),
     ("turn off address randomisation for the job", 135, "0x0040000", _NO_SURFACE),
     ("set attributes of a security module", 460, "100, 0, 0, 0", _NO_SURFACE),
-    ("make a call of the x32 interface", 0x40000000 + 39, "", "seccomp refuses every call number of the x32 interface"),
-    ("make a call that is newer than the reviewed table", 463, "-100, b'/', 0, b'user.x', 0, 0",
-     "seccomp refuses every number above the last one that was reviewed"),
+    ("make a system call of the x32 interface", 0x40000000 + 39, "", "seccomp refuses every call number of the x32 interface"),
+    ("make a system call too new to have been reviewed for the filter", 463, "-100, b'/', 0, b'user.x', 0, 0",
+     "seccomp refuses every call whose number is above the last one that was reviewed"),
 )  # fmt: skip
 
 _INT_80 = """
@@ -150,10 +150,10 @@ ATTEMPTS = (
     *_call(_OWN_FILTER, FILTERED),
     Attempt(
         AttemptFamily.KERNEL,
-        "bypass the filter's call numbers with a 32-bit call",
+        "bypass the filter with a 32-bit system call, whose number has another meaning",
         Language.PYTHON,
         _INT_80,
-        "a call of another architecture kills the process, because its number has another meaning",
+        "the filter kills a process that makes a system call of another architecture",
         ends=(End.POLICY, End.ERROR),
         only=FILTERED,
         machine="x86_64",
@@ -168,7 +168,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.KERNEL,
-        "make a refused call from a thread",
+        "from a new thread, make a system call that the filter refuses",
         Language.PYTHON,
         _LATE_THREAD,
         "a filter is inherited by every thread",
@@ -176,7 +176,7 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.KERNEL,
-        "make a refused call from another program",
+        "from another program, make a system call that the filter refuses",
         Language.PYTHON,
         _AFTER_EXEC,
         "a filter survives exec and cannot be removed",

@@ -1,4 +1,7 @@
-"""Attempts to hold more memory than allowed, even where no process is charged for it, or to use up a user's limits."""
+"""Attempts to hold more memory than a box may use, or to use up limits that all processes of a user share.
+
+Some of the attempts hold memory that the kernel charges to no process, such as the buffers of pipes and sockets.
+"""
 
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, MB, Attempt, AttemptFamily
@@ -180,7 +183,7 @@ while True:
 signal.pthread_sigmask(signal.SIG_BLOCK, {40})
 for _ in range(200000):
     call(129, os.getpid(), 40, struct.pack('4i', 40, 0, -1, 0) + bytes(112)); stash(1024)
-""", "RLIMIT_SIGPENDING is 1024"),
+""", "RLIMIT_SIGPENDING allows at most 1024 queued signals"),
 )  # fmt: skip
 
 _HOST = (
@@ -191,14 +194,14 @@ for _ in range(4):
         time.sleep(20)
 time.sleep(0.3)
 hold()
-""", "a box may create only a few, since they also count towards the limit of the user who started the engine"),
+""", "a box may create only a few instances, since they also count towards the limit of the user who started the engine"),
     ("use up the inotify watches of the host", """
 paths = [os.path.join(folder, name).encode() for folder, _, names in os.walk('/usr') for name in names]
 for _ in range(1 + 500_000 // len(paths)):
     f = libc.inotify_init1(0)
     if f < 0 or any(libc.inotify_add_watch(f, path, 2) < 0 and ctypes.get_errno() == errno.ENOSPC for path in paths): break
 hold()
-""", "a box may create only a few, since they also count towards the limit of the user who started the engine"),
+""", "a box may create only a few watches, since they also count towards the limit of the user who started the engine"),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Attempts to harm another box that runs at the same time: to reach its secrets, sockets, processes or resources."""
+"""Attempts to harm a neighbour (a box that runs at the same time): to reach its secrets, sockets, processes or resources."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ _OWN_PIDS = "every box has a pid namespace of its own"
 _OWN_FILES = "every box has a tmpfs of its own"
 _OWN_NET = "every box has a network namespace of its own"
 _BRIEF = replace(LIMITS, cpu_s=1)
-_OWN_SHARE = "a box can only use up its own share"
+_OWN_SHARE = "every box has limits of its own, and can use up only what they allow"
 
 _ROWS = (
     ("read a neighbour's environment", """
@@ -64,13 +64,13 @@ for path in glob.glob('/proc/[0-9]*/root/tmp/neighbour') + glob.glob('/proc/[0-9
     print(open(path).read())
 """, _OWN_PIDS),
     ("connect to a neighbour's server", "print(socket.create_connection(('127.0.0.1', 47111), 2).recv(100))", _OWN_NET),
-    ("connect to a neighbour's server by an abstract name", """
+    ("connect to a neighbour's server through its abstract socket", """
 s = socket.socket(socket.AF_UNIX); s.connect('\\0neighbour'); print(s.recv(100))
 """, _OWN_NET),
-    ("connect to a neighbour's server by its socket file", """
+    ("connect to a neighbour's server through its socket file", """
 s = socket.socket(socket.AF_UNIX); s.connect('/tmp/neighbour.sock'); print(s.recv(100))
 """, _OWN_FILES),
-    ("find a neighbour in the network", """
+    ("find a neighbour's server in the network", """
 for port in (47111, 80, 22):
     for address in ('127.0.0.1', '127.0.1.1', '127.255.255.254', '::1'):
         try: print(socket.create_connection((address, port), 0.2).recv(100))
@@ -93,8 +93,8 @@ for who in (os.PRIO_USER, os.PRIO_PGRP):
     try: os.setpriority(who, 0, 19)
     except OSError: pass
 if os.path.exists('/proc/47111'): worked()
-""", "the call reaches only processes of the box's own pid namespace"),
-    ("share a queue or memory with a neighbour", """
+""", "setpriority reaches only processes of the box's own pid namespace"),
+    ("share a message queue or memory with a neighbour", """
 for number in (29, 64, 68):
     try: call(number, 4711, 1, 0o1666)
     except OSError: pass
@@ -104,7 +104,7 @@ for line in open('/proc/sysvipc/shm').read().splitlines()[1:]:
     ("take a neighbour's lock", """
 f = os.open(sys.executable, os.O_RDONLY)
 fcntl.flock(f, fcntl.LOCK_SH)
-""", "locks on files that all boxes see are advisory, and no job waits for one"),
+""", "locks on the files that all boxes see are advisory, and no job waits for such a lock"),
 )  # fmt: skip
 
 _SHARE = (

@@ -43,7 +43,7 @@ worked()
 if os.fork() == 0:
     os.setsid(); time.sleep(30)
 """, "'fresh'", _GONE),
-    ("leave a lower limit", "resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))",
+    ("leave a lowered resource limit", "resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))",
      "if resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 10: worked()", _FRESH),
     ("leave a signal handler", "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
      "if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN: worked()", _FRESH),
@@ -65,11 +65,11 @@ open('/tmp/state', 'w').write(str(state))
 
 _FILTER = (
     ("leave System V shared memory", "call(29, 4711, 4096, 0o1666)\nworked()", "call(29, 4711, 4096, 0o666)\nworked()",
-     "seccomp refuses the call, and the ipc namespace ends with the box"),
-    ("leave a POSIX queue", "call(240, b'left-x', 0o102, 0o666, 0)\nworked()", "call(240, b'left-x', 0, 0, 0)\nworked()",
-     "seccomp refuses the call, and the ipc namespace ends with the box"),
-    ("leave a key", "call(248, b'user', b'left-x', b'x', 1, -4)\nworked()", "call(249, b'user', b'left-x', 0, -4)\nworked()",
-     "seccomp refuses the call"),
+     "seccomp refuses the system call, and the ipc namespace ends with the box"),
+    ("leave a POSIX message queue", "call(240, b'left-x', 0o102, 0o666, 0)\nworked()", "call(240, b'left-x', 0, 0, 0)\nworked()",
+     "seccomp refuses the system call, and the ipc namespace ends with the box"),
+    ("leave a key in a keyring of the kernel", "call(248, b'user', b'left-x', b'x', 1, -4)\nworked()", "call(249, b'user', b'left-x', 0, -4)\nworked()",
+     "seccomp refuses the system call"),
 )  # fmt: skip
 
 ATTEMPTS = (

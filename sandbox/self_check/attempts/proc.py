@@ -4,7 +4,7 @@ from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _OWN_PIDS = "/proc shows only the box's own pid namespace"
-_NOT_DUMPABLE = "process 1 cannot be inspected, and has the same minimal root folder"
+_NOT_DUMPABLE = "the job cannot inspect process 1, which has the same minimal root folder as the job"
 _READ_ONLY = "/proc is mounted read-only in the box"
 _NO_SYS = "the box has no /sys, or everything in /sys except the control groups is masked"
 
@@ -32,7 +32,7 @@ _LOOKS = (
      "    except OSError: pass", _NOT_DUMPABLE),
     ("reach the host through the working directory of process 1", "print(open('/proc/1/cwd/@CANARY@').read())",
      _NOT_DUMPABLE),
-    ("find the secret in the job's own memory", """
+    ("find the self-check's secret in the job's own memory", """
 begins = '@BEGINS@'[::-1].encode()
 with open('/proc/self/mem', 'rb') as memory:
     for line in open('/proc/self/maps'):
@@ -62,7 +62,7 @@ for name in ('slabinfo', 'vmallocinfo', 'pagetypeinfo', 'timer_list', 'sched_deb
     except OSError: continue
     if name == 'iomem' and not any(int(line.split('-')[0].strip(), 16) for line in text.splitlines()): continue
     if text: worked(name)
-""", "the files belong to root"),
+""", "only root of the host may read the contents"),
     ("see the numbers of physical page frames", """
 data = open('/proc/self/pagemap', 'rb')
 data.seek((id(data) >> 12) * 8)
@@ -85,7 +85,7 @@ for name in ('tcp', 'udp', 'unix'):
     text = open('/proc/net/' + name).read()
     if '@ABSTRACT@' in text or ':%04X ' % @TCP_PORT@ in text: worked(name)
 """, "the box has a network namespace of its own"),
-    ("see keys of the host", "if '@MARK@' in open('/proc/keys').read(): worked()", "the box has no keys of the host, and cannot join the host's keyrings"),
+    ("see the keys in the host's keyrings", "if '@MARK@' in open('/proc/keys').read(): worked()", "the box has no keys of the host, and cannot join the host's keyrings"),
 )  # fmt: skip
 
 _CHANGES = (
@@ -111,10 +111,10 @@ _WRITES = (
     ("turn off address randomisation", "/proc/sys/kernel/randomize_va_space", "2"),
     ("choose the next process id", "/proc/sys/kernel/ns_last_pid", "40"),
     ("change a limit of user namespaces", "/proc/sys/user/max_user_namespaces", "1000"),
-    ("change the host name through proc", "/proc/sys/kernel/hostname", "@MARK@"),
+    ("change the host name through /proc", "/proc/sys/kernel/hostname", "@MARK@"),
     ("enable the forwarding of packets", "/proc/sys/net/ipv4/ip_forward", "1"),
     ("bind an interrupt to a processor", "/proc/irq/0/smp_affinity", "1"),
-    ("change the scheduler's group of process 1", "/proc/1/autogroup", "19"),
+    ("change the priority of process 1's scheduling group", "/proc/1/autogroup", "19"),
     ("make the kernel run a program when a control group becomes empty", "/sys/fs/cgroup/release_agent", _PROGRAM),
     ("leave the box's control group", "/sys/fs/cgroup/cgroup.procs", "0"),
 )

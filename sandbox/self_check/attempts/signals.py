@@ -4,8 +4,10 @@ from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
 _OWN_PIDS = "a pid of the host has no meaning in the box's pid namespace"
-_INIT = "process 1 of a pid namespace ignores every signal from inside that it does not handle, even SIGKILL"
-_ONLY_SELF = "seccomp allows these calls only for the caller itself, because process 1 has the same user"
+_INIT = (
+    "process 1 of a pid namespace ignores every signal from inside the namespace that it does not handle, even SIGKILL"
+)
+_ONLY_SELF = "seccomp allows a process to make this system call only on itself, because process 1 runs as the same user"
 # Process 1 enforces the time limit. If the job could stop process 1, the job would not end with a timeout.
 _CLOCK = Limits(wall_s=0.5, cpu_s=5, memory_bytes=LIMITS.memory_bytes)
 
@@ -21,7 +23,7 @@ _ROWS = (
 _PROCESS_1 = (
     ("limit the open files of process 1", "resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\nworked()", _ONLY_SELF),
     ("limit the CPU time of process 1", "resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))\nworked()", _ONLY_SELF),
-    ("read the limits of process 1 to change them", "reach(302, 1, 7, 0, ctypes.create_string_buffer(16))", _ONLY_SELF),
+    ("read the resource limits of process 1", "reach(302, 1, 7, 0, ctypes.create_string_buffer(16))", _ONLY_SELF),
     ("give process 1 a low priority", "os.setpriority(os.PRIO_PROCESS, 1, 19)\nworked()", _ONLY_SELF),
     ("give every process of the user a low priority", """
 refused(lambda: os.setpriority(os.PRIO_USER, 0, 7))
@@ -44,7 +46,7 @@ _SURVIVES = (
     ("kill process 1", "for n in (9, 15, 2, 3, 6): os.kill(1, n)"),
     ("stop process 1", "os.kill(1, 19); os.kill(1, 20)"),
     ("crash process 1", "for n in (4, 7, 8, 11, 31): os.kill(1, n)"),
-    ("kill process 1 by a real-time signal with data", "call(129, 1, 64, bytes(128))"),
+    ("kill process 1 with a real-time signal that carries data", "call(129, 1, 64, bytes(128))"),
     ("kill process 1 through a pidfd", "signal.pidfd_send_signal(os.pidfd_open(1), 9)"),
     (
         "make the kernel kill process 1 when input arrives",

@@ -13,8 +13,8 @@ _HARMLESS = (
     ("connect to a server on the host's loopback",
      "socket.create_connection(('127.0.0.1', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
     ("connect to a server on the host's loopback over IPv6", "socket.create_connection(('::1', @TCP6_PORT@), 2)\nworked()", _OWN_LOOPBACK),
-    ("connect to a server on the host's loopback as 0.0.0.0", "socket.create_connection(('0.0.0.0', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
-    ("connect to a server on the host's loopback by an IPv4-mapped address",
+    ("connect to a server on the host's loopback through the address 0.0.0.0", "socket.create_connection(('0.0.0.0', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
+    ("connect to a server on the host's loopback through an IPv4-mapped IPv6 address",
      "socket.create_connection(('::ffff:127.0.0.1', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
     ("send a datagram to the host's loopback",
      "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', @UDP_PORT@))", _OWN_LOOPBACK),
@@ -33,22 +33,22 @@ for address in ('10.0.0.1', '172.17.0.1', '192.168.0.1', '192.168.1.1', '100.64.
 """, _NO_ROUTE),
     ("reach link-local neighbours over IPv6",
      "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'x', ('ff02::1', 5353, 0, 2))\nworked()", _NO_ROUTE),
-    ("broadcast", """
+    ("send a broadcast", """
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
 s.sendto(b'x', ('255.255.255.255', 67))
 worked()
 """, _NO_ROUTE),
-    ("resolve a name", "socket.getaddrinfo('example.com', 80)\nworked()", "no name server is configured or reachable"),
-    ("see an interface of the host", """
+    ("resolve a domain name", "socket.getaddrinfo('example.com', 80)\nworked()", "no name server is configured or reachable"),
+    ("see a network interface of the host", """
 names = [name for _, name in socket.if_nameindex() if name != 'lo'] if hasattr(socket, 'if_nameindex') else []
 up = [line for line in open('/proc/net/dev').read().splitlines()[2:] if int(line.split(':')[1].split()[0])]
 if any(line.strip().split(':')[0] != 'lo' for line in up): worked(up)
 """, _NO_ROUTE),
     ("connect to an abstract socket of the host",
      "socket.socket(socket.AF_UNIX).connect('\\0@ABSTRACT@')\nworked()",
-     "abstract names belong to a network namespace, and Landlock also restricts them"),
+     "the names of abstract sockets belong to a network namespace, and Landlock also restricts them"),
     ("send a datagram to an abstract socket of the host", "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect('\\0@ABSTRACT@')\nworked()",
-     "abstract names belong to a network namespace"),
+     "the names of abstract sockets belong to a network namespace"),
     ("connect to a socket file of the host", "socket.socket(socket.AF_UNIX).connect('@ROOT@/server')\nworked()", _PATHS),
     ("connect to the sockets of common services", """
 for path in ('/var/run/docker.sock', '/run/docker.sock', '/run/containerd/containerd.sock', '/run/dbus/system_bus_socket',
@@ -57,7 +57,7 @@ for path in ('/var/run/docker.sock', '/run/docker.sock', '/run/containerd/contai
     refused(lambda: socket.socket(socket.AF_UNIX).connect(path))
 """, _PATHS),
     ("connect to the X server's abstract socket", "socket.socket(socket.AF_UNIX).connect('\\0/tmp/.X11-unix/X0')\nworked()",
-     "abstract names belong to a network namespace"),
+     "the names of abstract sockets belong to a network namespace"),
 )  # fmt: skip
 
 # (what, family, type, protocol, whether every backend refuses it)
@@ -81,7 +81,7 @@ _KINDS = (
     ("a UDP-Lite socket", 2, 2, 136, False),
     ("an SMC socket", 43, 1, 0, False),
     ("a PPP socket", 24, 1, 0, False),
-    ("a key socket", 15, 3, 2, True),
+    ("a PF_KEY socket", 15, 3, 2, True),
     ("an IUCV socket", 32, 1, 0, False),
     ("an NFC socket", 39, 5, 0, False),
     ("a phonet socket", 35, 2, 0, False),
@@ -91,9 +91,9 @@ _KINDS = (
 _MISUSES = (
     ("bind a low port", "socket.socket().bind(('127.0.0.1', 80))\nworked()",
      "binding a low port needs CAP_NET_BIND_SERVICE", False),
-    ("add an interface", "fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x89a0, b'br0'.ljust(32))\n"
+    ("add a network interface", "fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x89a0, b'br0'.ljust(32))\n"
      "worked()", "changing the network needs CAP_NET_ADMIN", True),
-    ("give loopback another address", """
+    ("give the loopback interface another address", """
 address = b'lo'.ljust(16, b'\\0') + struct.pack('HH4B8x', 2, 0, 10, 9, 8, 7)
 fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8916, address)
 worked()
@@ -106,7 +106,7 @@ a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 b.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 a.sendmsg([b'x'], [(socket.SOL_SOCKET, 2, struct.pack('3i', 1, 0, 0))])
 worked()
-""", "sending other credentials needs CAP_SYS_ADMIN and CAP_SETUID", True),
+""", "sending another process's credentials needs CAP_SYS_ADMIN and CAP_SETUID", True),
     ("make a pair of packet sockets", "reach(53, 17, 3, 0, ctypes.create_string_buffer(8))", _FAMILIES, True),
 )  # fmt: skip
 

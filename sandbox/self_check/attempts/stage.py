@@ -30,7 +30,7 @@ _REFUSES_ROOTS = frozenset({"docker", "landlock"})  # backends that never run jo
 
 
 def workspace_owner(backend: str) -> int:
-    """Return the id of the workspace's owner: this user, or an ordinary one if the backend refuses root's workspaces."""
+    """Return the id of the workspace's owner: this user or, if the backend refuses workspaces of root, an ordinary user."""
     return _SOMEBODY if os.getuid() == 0 and backend in _REFUSES_ROOTS else os.getuid()
 
 

@@ -70,7 +70,7 @@ async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None
     """Run the job until it ends, or until its code reports that it holds a resource.
 
     Returns:
-        The outcome and no damage if the job has ended. None and the damage on the host if it holds a resource.
+        The outcome and no damage if the job has ended. None and the damage on the host if the job holds a resource.
     """
     holding = asyncio.Event()
     tail = b""
@@ -93,7 +93,10 @@ async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None
 
 
 async def _beside_a_neighbour(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
-    """Make the attempt while another box runs that has the stage's secret. Check that it does not disturb that box."""
+    """Make the attempt while another box runs that has the stage's secret.
+
+    Check that the attempt does not disturb the other box.
+    """
     ticks = asyncio.Condition()
     seen = bytearray()
 

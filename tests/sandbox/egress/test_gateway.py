@@ -448,7 +448,7 @@ async def test_concurrent_connections_are_limited_and_slots_are_reused() -> None
             await eventually(lambda: server.connections == 4)
             with pytest.raises(ConnectionResetError):
                 await ask(out.direct[to], b"one too many")
-            assert out.log == (Connection(str(to), allowed=False, reason="over 4 connections at once"),)
+            assert out.log == (Connection(str(to), allowed=False, reason="more than 4 connections at once"),)
             for _, writer in held:
                 writer.close()
             await eventually(lambda: len(out.log) == 5)

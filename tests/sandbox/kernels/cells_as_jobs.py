@@ -45,8 +45,8 @@ _CELL = "a cell ends with its last line; test_attacks.py checks that processes t
 # Attempts that prove nothing about a kernel, and why.
 SENSELESS = {
     "use an inherited socket": _SOCKETS,
-    "use an inherited descriptor besides the streams": _SOCKETS,
-    "use an inherited ruleset, pidfd or namespace": _SOCKETS,
+    "use an inherited descriptor other than the standard streams": _SOCKETS,
+    "use an inherited Landlock ruleset, pidfd or namespace": _SOCKETS,
     "print what looks like an answer": _STREAMS,
     "use CPU time in many threads of many processes": _CELL,
     "leave a thread running forever": _CELL,

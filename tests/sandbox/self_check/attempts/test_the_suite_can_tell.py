@@ -18,7 +18,7 @@ ERROR = CodeError("PermissionError", "refused", "")
 # Attempts that only read, and must succeed without any isolation.
 SEEN = [
     "see a process of the host",
-    "read a file of the host that anybody may read",
+    "read a file of the host that every user may read",
     "read a file of the host through a symbolic link",
     "find the self-check's folder on the host",
     "connect to a server on the host's loopback",
@@ -27,12 +27,12 @@ SEEN = [
     "connect to a socket file of the host",
     "read the environment variables",
     "follow a link in the workspace to the host",
-    "climb out of the workspace by a link",
-    "reach a server of the host by its socket file",
-    "reach a datagram server with one socket of a pair, by address",
+    "climb out of the workspace through a link",
+    "reach a server of the host through its socket file",
+    "reach a datagram server of the host by sending to its address from one socket of a pair",
     "read a file of the host (bash)",
     "find the self-check's folder (bash)",
-    "connect with Bash's own sockets (bash)",
+    "connect to a server of the host through Bash's /dev/tcp (bash)",
 ]
 
 
