@@ -19,7 +19,7 @@ from engine.formats.names import ProviderNames
 
 
 class CallRound:
-    """The calls of one model response, and their outcomes. At every moment, each call has an outcome."""
+    """Runs the calls of one model response, and keeps their outcomes. At every moment, each call has an outcome."""
 
     def __init__(
         self, parts: Sequence[ToolCallPart], allowed: int, why_not: str, specs: Sequence[ToolSpec] = ()
@@ -61,7 +61,10 @@ class CallRound:
         ]
 
     async def run(self, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
-        """Dispatch the calls in stages (CALL-7). The signal of a control tool takes effect after its stage."""
+        """Dispatch the calls in stages, each of which is a group of calls that run at the same time (CALL-7).
+
+        The signal of a control tool, such as `replan`, takes effect after the stage of the tool.
+        """
         for stage in stages(self._calls[: self._allowed], self._specs):
             if self.skip_rest:
                 return
@@ -147,7 +150,10 @@ def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:
 
 
 def fatal_reason(outcomes: Sequence[CallFinished]) -> str:
-    """Describe the FATAL failures among these calls, or return "". They mean that the strategy must change (LOOP-7)."""
+    """Describe the FATAL failures among these calls; "" if there are none.
+
+    A FATAL failure means that the strategy must change (LOOP-7).
+    """
     fatal = [
         f"{outcome.call.name} cannot succeed ({outcome.result.failure.reason})"
         for outcome in outcomes

@@ -8,7 +8,7 @@ Provider = Literal["openai", "anthropic", "google"]
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """The name and the server of a model. `openai` with a `base_url` means any OpenAI-compatible server.
+    """The name and the server of a model. `openai` with a `base_url` stands for any OpenAI-compatible server.
 
     Attributes:
         api_key: If None, the key in the provider's environment variable is used, unless `base_url` is set.

@@ -1,6 +1,7 @@
 """Asks a vision model about images.
 
-Importing this module takes seconds, like `engine.agent.model`; `engine.agent.vision` imports it for the first question.
+Importing this module takes seconds, like `engine.agent.model`; `engine.agent.vision` imports it when the first
+question is asked.
 """
 
 import asyncio

@@ -80,7 +80,9 @@ def _client(endpoint: ModelEndpoint) -> "AsyncOpenAI":
 
 def could_not_draw(where: str, error: Exception) -> ToolFailure:
     said = " ".join(str(error).split())[:500] or type(error).__name__
-    text = f"The image model {where} could not draw: {said} Change the prompt or the size, or check its configuration."
+    text = (
+        f"The image model {where} could not draw: {said} Change the prompt or the size, or check the model's settings."
+    )
     return provider_failure(text, error, "image_model")
 
 
@@ -102,7 +104,7 @@ def png_of(encoded: str | None, where: str) -> bytes:
     if not picture.startswith(PNG_SIGNATURE):
         what = f"{len(picture)} bytes that are not a PNG" if picture else "no base64 picture (b64_json)"
         raise ToolFailure(
-            f"The image model {where} answered with {what}. Configure one that returns PNG in base64.",
+            f"The image model {where} answered with {what}. Configure one that returns PNG images in base64.",
             failure_class=FailureClass.FATAL,
             reason="image_model",
         )

@@ -194,7 +194,7 @@ class LoopRun:
         self._on_event(Replanned(reason))
 
     def _stuck(self, calls: Sequence[ToolCallPart], specs: Sequence[ToolSpec]) -> Report | None:
-        """Return a report that ends the run if the model has made the same refused call for the third time."""
+        """Return a report that ends the run if the model has made the same refused call three times; None otherwise."""
         known = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
         for outcome in self._finished[-len(calls) :]:
             if self._refused.note(outcome, known.get(outcome.call.name)):
@@ -211,7 +211,9 @@ class LoopRun:
 
     def account(self, finish: Finish, detail: str = "") -> Report:
         """Return a report that says why a run ended without an answer, and what was achieved."""
-        why = detail or f"Stopped: the budget of {self._budget.describe(finish)} is used up before there was an answer."
+        why = (
+            detail or f"Stopped: the budget of {self._budget.describe(finish)} was used up before there was an answer."
+        )
         return self._report(finish, f"{why}\n{self._story()}".strip())
 
     def _story(self) -> str:

@@ -1,6 +1,7 @@
 """`ModelClient`: sends requests to a model through pydantic-ai's low-level interface.
 
-Importing this module takes seconds (pydantic_ai and a provider's own client), so import it only when a model is needed.
+Importing this module loads pydantic_ai, which takes seconds, and creating a client loads the provider's own package. So
+import this module only when a model is needed.
 """
 
 from collections.abc import Callable, Sequence
@@ -130,7 +131,7 @@ class ModelClient:
             raise ModelError(f"The request to {self.endpoint} failed: {self._cause(error)}. {remedy(error)}") from error
 
     async def _note_type(self, response: httpx2.Response) -> None:
-        """Remember the media type of a successful response if it is not a type that model servers send."""
+        """Remember the media type of a successful response if model servers do not normally send this type."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         speaks = kind.endswith(("json", "event-stream", "jsonl"))
         self._answered_with = kind if response.is_success and kind and not speaks else ""
@@ -138,7 +139,8 @@ class ModelClient:
     def _cause(self, error: Exception) -> str:
         """Return in one line why a request failed.
 
-        If the server answered with an unexpected media type, that says more than the library's error.
+        If the server answered with an unexpected media type, the reason names that type instead of the library's error,
+        which says less.
         """
         if not self._answered_with:
             return one_line(error)
@@ -171,7 +173,7 @@ def definition(tool: ToolSpec, names: ProviderNames) -> ToolDefinition:
     """Convert a tool for the client library, which adapts the schema to each provider.
 
     The definition is not strict, since strict mode would make optional arguments required. The model calls the
-    tool by its provider name.
+    tool by a name that its provider accepts.
     """
     return ToolDefinition(
         name=names.to_provider(tool.name),

@@ -17,7 +17,7 @@ def provider_failure(text: str, error: BaseException, reason: str) -> ToolFailur
 
     If the error may be transient (429, 5xx, a lost connection, a time-out), the failure is RETRYABLE, with the delay
     that the provider requested. If the request can be corrected, it is DIAGNOSTIC. Otherwise the provider denies access
-    or is misconfigured, and the failure is FATAL. In the last two cases it has the given `reason`.
+    or is misconfigured, and the failure is FATAL. In the last two cases the failure has the given `reason`.
     """
     chain = _chain(error)
     status = next((code for each in chain if (code := status_of(each)) is not None), None)

@@ -1,6 +1,7 @@
 """Sends one prompt to a model.
 
-Importing this module takes seconds, like `engine.agent.model`; its users import it for the first prompt.
+Importing this module takes seconds, like `engine.agent.model`; its callers import it only when they send
+the first prompt.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ async def ask(
         max_tokens: The longest answer; None for the model's own limit.
         content: Further parts of the message, such as images.
         called: The subject of error messages, such as "The vision model".
-        service: The name of the service in the reason of a failure.
+        service: The name that the reason of a failure gives to the service, such as ``"vision_model"``.
 
     Raises:
         ToolFailure: The model failed, or returned no answer.

@@ -27,7 +27,7 @@ UNREADABLE = "tool_call"  # the name of a call whose own name cannot be read
 
 
 def describe_tools(tools: Sequence[ToolDefinition]) -> str:
-    """Return a description of the tools for a model, and of how to call them."""
+    """Return a text that tells a model which tools there are and how to call them."""
     if not tools:
         return ""
     lines = [f"To call a tool, write {RIGHT_FORM} and nothing after it. You will receive the result. The tools:"]
@@ -50,7 +50,7 @@ def as_text(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -
 def with_calls(response: ModelResponse) -> ModelResponse:
     """Convert the calls in a response's text to structured calls.
 
-    An unreadable call is kept, so that it gets a result.
+    An unreadable call is kept, so that it gets a result that says what is wrong.
     """
     parts: list[ModelResponsePart] = []
     for part in response.parts:

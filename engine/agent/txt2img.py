@@ -1,6 +1,7 @@
 """`Txt2ImgImages`: an `ImageClient` for local Stable Diffusion servers with the `txt2img` protocol.
 
-Source: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API. Forge, SD.Next and others implement it.
+Source: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API. Forge, SD.Next and others implement this
+protocol.
 """
 
 import base64

@@ -240,7 +240,7 @@ def ports_with_model(ports: Ports, services: Services) -> Ports:
 
 
 def requirements_met(*, sandbox: bool, images: bool) -> frozenset[str]:
-    """Return the requirements that are available, by the names that tools use in `requires`."""
+    """Return the requirements that are met, by the names that tools use in `requires`."""
     return frozenset(name for name, there in {SANDBOX: sandbox, IMAGE_CLIENT: images}.items() if there)
 
 
@@ -258,7 +258,7 @@ def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaita
 
 
 def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -> list[Guard]:
-    """Return the guards that ask the gate and the approver. Approval is last, so that the call runs right after it."""
+    """Return the guards that ask the gate and the approver. The approver is last, so an approved call runs at once."""
     asking: list[Guard] = []
     if people.gate is not None:
         asking.append(Gate(people.gate, on_gate_failure=settings.policy.on_gate_failure))

@@ -2,7 +2,8 @@
 
 An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`. Items of a list
 are separated by commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`); an empty variable is an empty list. An
-error about an unknown field or an invalid value is one line that names its place and the field, and says what to do.
+error about an unknown field or an invalid value is one line. The line names the field and where it was set (the file,
+the environment or the command line), and says what to do.
 """
 
 import difflib
@@ -104,7 +105,7 @@ def is_list(path: tuple[str, ...]) -> bool:
 
 
 def field_paths() -> list[tuple[str, ...]]:
-    """Return the path of every field that a variable can name, such as ``("sandbox",)`` or ``("model", "name")``."""
+    """Return the paths, such as ``("model", "name")``, of all fields that environment variables can name."""
     paths: list[tuple[str, ...]] = []
     for name, info in Settings.model_fields.items():
         kind = info.annotation
@@ -125,7 +126,7 @@ def put(target: dict[str, Any], path: tuple[str, ...], value: object, place: str
 
 
 def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], default: str) -> str:
-    """Describe the first error in one line: its place, the field, the given value and what is expected."""
+    """Describe the first error in one line: the field, where it was set, the given value and what is expected."""
     first = error.errors(include_url=False)[0]
     path = tuple(str(part) for part in first["loc"])
     # The recorded path may be shorter than the error's path (for a list item), or longer (for a whole table).

@@ -39,9 +39,10 @@ class DoctorCheck:
     """The result of one check.
 
     Attributes:
-        state: `ok`, `missing`, `broken`, `not configured`, or `exposed` if it works but other users of the machine can
-            read it. For a protection, a value of `sandbox.contract.State`.
-        required: Whether calls that run code, or all of Knackbox, cannot work without it.
+        state: The state of the thing that was checked: `ok`, `missing`, `broken`, `not configured`, or `exposed`, which
+            means that it works but other users of the machine can read it. For a protection, a value of
+            `sandbox.contract.State`.
+        required: Whether Knackbox, or at least its calls that run code, cannot work without the thing that was checked.
     """
 
     group: str
@@ -151,7 +152,7 @@ def egress(settings: Settings) -> Iterator[DoctorCheck]:
 
 
 def environments(home: Home, settings: Settings) -> DoctorCheck:
-    """Report the disk space of the packages that skills declare."""
+    """Report the disk space that the packages of skills use."""
     cap = settings.environments.cap_bytes
     try:
         found = Environments(EnvironmentsConfig(cache=home.cache, cap_bytes=cap)).usage()
@@ -167,7 +168,7 @@ def home_folder(home: Home) -> DoctorCheck:
         return DoctorCheck("home", "folder", OK, detail=f"{root} will be created at first use")
     if not root.is_dir():
         return DoctorCheck(
-            "home", "folder", BROKEN, detail=f"{root} is not a folder", remedy="Choose another one with --home."
+            "home", "folder", BROKEN, detail=f"{root} is not a folder", remedy="Choose another home with --home."
         )
     mode = root.stat().st_mode & 0o777
     if mode & ~PRIVATE:
@@ -191,7 +192,7 @@ def disk(home: Home) -> DoctorCheck:
     folder = next(each for each in (home.root, *home.root.parents) if each.exists())
     free = shutil.disk_usage(folder).free
     if free < _MIB:
-        remedy = "Free some space. Until then data can be read but not changed."
+        remedy = "Free some space. Until there is free space, data can be read but not changed."
         return DoctorCheck("home", "disk", BROKEN, detail=f"{folder}: the disk is full", remedy=remedy)
     return DoctorCheck("home", "disk", OK, detail=f"{free / _MIB:,.0f} MiB free")
 
@@ -201,7 +202,9 @@ def records(home: Home) -> DoctorCheck:
 
 
 def vectors(home: Home) -> DoctorCheck:
-    return sqlite_file("vectors", home.vectors / "chroma.sqlite3", "It is rebuilt from the skills at the next start.")
+    return sqlite_file(
+        "vectors", home.vectors / "chroma.sqlite3", "The vectors are rebuilt from the skills at the next start."
+    )
 
 
 def registries(home: Home) -> Iterator[DoctorCheck]:
@@ -316,7 +319,7 @@ def images(settings: Settings) -> DoctorCheck:
 
 def modules(settings: Settings) -> Iterator[DoctorCheck]:
     """Report the configured modules without contacting them."""
-    remedy = "To contact it: knackbox modules check."
+    remedy = "To contact the module: knackbox modules check."
     for name, url in settings.modules.module_services.items():
         yield DoctorCheck("modules", name, OK, required=False, detail=f"HTTP at {url.rpartition('@')[2]}. {remedy}")
     for name, server in settings.mcp_servers.items():
@@ -342,6 +345,6 @@ def plugin(group: str, point: EntryPoint, *, required: bool) -> DoctorCheck:
         point.load()
     except Exception as error:  # noqa: BLE001 -- third-party code may raise anything; the error is the finding
         detail = f"{point.value}: {type(error).__name__}: {error}"
-        remedy = "Repair or uninstall the pack that provides it."
+        remedy = "Repair or uninstall the pack that provides this entry point."
         return DoctorCheck("packs", name, BROKEN, required=required, detail=detail, remedy=remedy)
     return DoctorCheck("packs", name, OK, required=required, detail=point.value)

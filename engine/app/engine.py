@@ -235,7 +235,7 @@ class Engine:
     async def get_active_tool_definitions(
         self, context: Turn | None = None, query: str | None = None
     ) -> list[ToolSpec]:
-        """Return the specs of `list_tools`. Equal inputs produce equal lists, in the same order."""
+        """Return the specs of the tools in `list_tools`. Equal inputs produce equal lists, in the same order."""
         return [tool.spec for tool in (await self.list_tools(context, query)).tools]
 
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
@@ -258,7 +258,7 @@ class Engine:
         return self._turns.allow_list(name, local_mode=local_mode, embedding_ok=not exclude_embedding_tools)
 
     def resolve_categories(self, categories: Iterable[str]) -> frozenset[str]:
-        """Return the names of the static tools in any of these categories. ``*`` selects all."""
+        """Return the names of the tools, except skills, in any of these categories. ``*`` selects all."""
         return self._components.allow_lists.resolve_categories(categories)
 
     async def get_tools_for_agent(
@@ -271,13 +271,14 @@ class Engine:
         log_tool_annotations: bool = True,
         turn: Turn | None = None,
     ) -> TurnTools:
-        """Return the tools that an agent with this allow-list may use: specs for its model, and bound callables.
+        """Return the tools that an agent with this allow-list may use: their specs, and functions that call
+        them.
 
         Args:
             allow_list_id: The name of the list.
             local_mode: See `resolve_allow_list`.
             exclude_embedding_tools: See `resolve_allow_list`.
-            include_deferred_tools: Whether deferred tools are listed.
+            include_deferred_tools: Whether deferred tools, which are otherwise only found by discovery, are listed.
             log_tool_annotations: Whether the annotations of called tools are logged.
             turn: The turn to restrict. Its own `allowed` still applies.
 
@@ -386,7 +387,7 @@ class Engine:
         return result
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel a running call. Its caller receives a result whose audit has the end ``killed``.
+        """Cancel a running call. Its caller receives a result whose audit says that the call ended as ``killed``.
 
         Returns:
             False if no call with this id is running.
@@ -398,7 +399,7 @@ class Engine:
     ) -> AsyncGenerator[CallEvent]:
         """Call one tool, and yield its `Progress` and `OutputPiece` events while it runs, and its `ToolResult` last.
 
-        A slow reader does not delay the tool; it receives a `Missed` in place of the oldest events. Closing the
+        A slow reader does not delay the tool: the reader receives a `Missed` in place of the oldest events. Closing the
         iterator cancels the call. A `break` alone does not close the iterator until it is garbage-collected, so use
         `contextlib.aclosing`.
         """

@@ -11,7 +11,7 @@ from engine.contract.failure import ConfigError
 
 
 def endpoint_of(endpoint: Endpoint) -> ModelEndpoint:
-    """Convert a configured endpoint for the clients.
+    """Convert a configured endpoint to the class that the clients of models take.
 
     Raises:
         ConfigError: The endpoint names no model.

@@ -79,9 +79,10 @@ class ModuleSettings(Section):
 
 
 class McpServerSettings(Section):
-    """An MCP server whose tools are offered as `name.tool` (MOD-6): a command or a streamable HTTP URL.
+    """An MCP server whose tools are offered as `name.tool` (MOD-6).
 
-    The command runs outside the sandbox, with the few environment variables that all programs need and those in `env`.
+    The settings give either a command that starts the server or its streamable HTTP URL. The command runs outside the
+    sandbox, with the few environment variables that all programs need and those in `env`.
 
     Attributes:
         trusted: Whether the annotations of its tools (read-only, idempotent, not destructive) are trusted.

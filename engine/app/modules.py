@@ -21,7 +21,7 @@ def open_modules(services: Services) -> Modules:
     """Return the configured modules as one tool source.
 
     Raises:
-        ConfigError: The settings of a module are not usable.
+        ConfigError: The settings of a module cannot be used.
     """
     settings, clock = services.settings, services.clock
     configured = [*http_modules(settings.modules), *mcp_modules(settings, clock)]
@@ -96,7 +96,7 @@ def publish_changes(updates: RegistryUpdates, module: str, tools: Mapping[str, s
     Args:
         updates: Publishes the changes.
         module: The name of the module.
-        tools: The digests of all its tools, by name.
+        tools: The digests of all tools of the module, by name.
     """
     updates.reconcile(f"module:{module}", "tools", tools)
 

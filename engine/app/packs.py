@@ -39,7 +39,7 @@ class OpenedPacks:
         return await self.registry.find(name)
 
     def join(self, sources: Sequence[ToolSource]) -> None:
-        """Add sources. If a name is taken, none of them is added.
+        """Add tool sources. If the name of any of their tools is taken, none of the sources is added.
 
         Raises:
             RegistryError: A name is taken.
@@ -65,7 +65,7 @@ class OpenedPacks:
 
 
 async def open_packs(opened: OpenedPacks, services: Services, stack: AsyncExitStack) -> None:
-    """Open the packs of all entry points. Third-party packs that fail are skipped with a warning.
+    """Open the packs of all entry points. Third-party packs that cannot be opened are skipped with a warning.
 
     Raises:
         ConfigError: A pack of Knackbox cannot be opened.

@@ -14,7 +14,7 @@ from sandbox.contract import Sandbox
 async def open_registries(
     home: Home, settings: Settings, sandbox: Sandbox, updates: RegistryUpdates, *, clock: Clock, find: Find
 ) -> Registries:
-    """Load and reconcile the registries.
+    """Load the registries of tools, prompts and agents, and publish changes that have not been published yet.
 
     Args:
         home: The folder of the engine.

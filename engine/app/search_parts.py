@@ -41,7 +41,7 @@ class SearchParts:
         """Create the object without loading anything. Both parts need numpy, and listing tools needs neither of them.
 
         Args:
-            folder: The folder of the vectors.
+            folder: The folder in which the vector store keeps its files.
             records: The database of the home.
         """
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Shared services of the engine. A pack must not close them.
+    """The services of the engine that packs share. A pack must not close them.
 
     Attributes:
         vectors: Returns the vector store, which takes a second to load.
         embedder: Returns the embedder, which takes a second to load.
-        static_names: Returns every name and alias of a static tool, which no skill may take.
+        static_names: Returns the names and aliases of all tools except skills. No skill may take one of them.
         updates: Publishes changes of registered tools, prompts and agents.
         llm_client: The configured chat model, for single prompts; None if there is none.
     """

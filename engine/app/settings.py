@@ -24,7 +24,7 @@ ClientName = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
 
 
 class Endpoint(Section):
-    """A model and its server. `openai` with a `base_url` means any OpenAI-compatible server, which may need no key."""
+    """A model and its server. `openai` with a `base_url` is any OpenAI-compatible server, which may need no key."""
 
     provider: Provider = "openai"
     name: str | None = None
@@ -227,7 +227,7 @@ class RegistrySettings(Section):
     Attributes:
         adapter_prefixes: Modules that, with their submodules, may contain adapters of registered tools. Adapters run
             outside any box.
-        space_id: The space for which changes of tools, prompts and agents are published, such as `shared:household`.
+        space_id: The space to which published changes of tools, prompts and agents belong, such as `shared:household`.
     """
 
     adapter_prefixes: tuple[Annotated[str, AfterValidator(_module)], ...] = ()

@@ -49,7 +49,7 @@ class Turns:
     def __init__(
         self, settings: Settings, features: frozenset[str], allow_lists: AllowLists, agents: FileAgents
     ) -> None:
-        """Prepare the parts that all turns have in common.
+        """Prepare what all turns of the engine have in common.
 
         Args:
             settings: The configuration.

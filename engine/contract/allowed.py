@@ -13,6 +13,8 @@ EVERY_CATEGORY = "*"
 class Selection:
     """A set of tools described by names, globs and categories. A tool belongs to it if any field matches.
 
+    Static tools, in this class, are all tools except skills and the tools of remote modules.
+
     Attributes:
         any_names, any_globs: Match the name of any tool, and the id of a static tool.
         tools: Names of static tools.

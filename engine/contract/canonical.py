@@ -6,5 +6,8 @@ from typing import Any
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of the value's canonical JSON, in hexadecimal. Parts without a JSON form use their `repr`."""
+    """Return the SHA-256 of the value's canonical JSON, in hexadecimal.
+
+    Any part of the value that has no JSON form is replaced by its `repr`.
+    """
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=True, default=repr).encode()).hexdigest()

@@ -31,7 +31,7 @@ class Clock(Protocol):
 
 
 class Workspace(Protocol):
-    """The folder that an agent may read and write. Paths are relative POSIX paths that cannot escape it."""
+    """The folder that an agent may read and write. Paths are relative POSIX paths and cannot lead out of it."""
 
     @property
     def root(self) -> Path: ...
@@ -47,7 +47,7 @@ class VisionClient(Protocol):
     """A model that can read images."""
 
     async def describe(self, prompt: str, images: list[tuple[bytes, str]]) -> str:
-        """Answer `prompt` about the images, given as (bytes, media type)."""
+        """Answer the question `prompt` about the images. Each image is a pair of bytes and media type."""
         ...
 
 
@@ -82,7 +82,8 @@ class Produced(Generic[Value_co]):
     The type of the value, as in ``Produced[list[int]]``, becomes the tool's output schema.
 
     Attributes:
-        message: Text for the model; None for no message. For a plain return value the message is the value as JSON.
+        message: Text for the model; None for no message. If a tool returns a plain value instead of a `Produced`, the
+            message is the value as JSON.
     """
 
     value: Value_co = cast("Value_co", None)  # noqa: RUF009 -- the call of `cast` only affects the type
@@ -105,7 +106,7 @@ class OutputListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Everything that one call is bound to.
+    """What a tool can use during one call: the services and data that belong to this call.
 
     Attributes:
         sandbox: Runs code in boxes. Its jobs wait in the queue of the turn's agent.

@@ -1,4 +1,4 @@
-"""The events of a running call (`Engine.stream`). The last event is its `ToolResult`."""
+"""The events that `Engine.stream` yields during a call. The last event is the `ToolResult` of the call."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ StreamName = Literal["stdout", "stderr"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A progress report of the tool.
+    """A progress report from the tool.
 
     Attributes:
         fraction: The completed share, 0 to 1; None if unknown.
@@ -22,7 +22,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class OutputPiece:
-    """A piece of what the tool's code printed, without control characters. The result contains the captured output."""
+    """A piece of what the tool's code printed, without control characters.
+
+    The call's result contains the captured output.
+    """
 
     stream: StreamName
     text: str

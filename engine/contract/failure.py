@@ -10,9 +10,9 @@ class FailureClass(StrEnum):
 
     Attributes:
         RETRYABLE: Try again.
-        FATAL: Replan.
-        DIAGNOSTIC: The model can correct it.
-        UNKNOWN: Not classified. It is logged, so that a person can look into it.
+        FATAL: Make a new plan.
+        DIAGNOSTIC: The model can correct the call.
+        UNKNOWN: Not classified. The failure is logged, so that a person can look into it.
     """
 
     RETRYABLE = "RETRYABLE"
@@ -23,7 +23,7 @@ class FailureClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure of a call, classified.
+    """The failure of a call, with its failure class.
 
     Attributes:
         reason: A short, stable code such as ``"invalid_arguments"`` or ``"timeout"``. `ToolResult.error` has the
@@ -47,7 +47,7 @@ class ToolFailure(Exception):
 
     Attributes:
         output: A structured value for programs, such as what is needed to try again.
-        end: The `end` of the audit: a value of `sandbox.contract.End`, or ``"refused"``.
+        end: What to record as `Audit.end`: a value of `sandbox.contract.End`, or ``"refused"``.
     """
 
     def __init__(

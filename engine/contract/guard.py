@@ -11,7 +11,7 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class GuardRequest:
-    """A call whose tool has been found.
+    """The call that a guard decides about. Its tool has been found.
 
     Attributes:
         ts: Start time, UTC, ISO 8601.
@@ -49,5 +49,5 @@ class Guard:
         Args:
             request: The call.
             failure: The failure as first classified, before the retry logic adjusted it; None for a success.
-            ran: Whether the tool's code was entered.
+            ran: Whether the tool's code began to run.
         """

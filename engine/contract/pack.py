@@ -15,7 +15,7 @@ from engine.contract.source import ToolSource
 
 
 async def nothing_to_close() -> None:
-    """Do nothing. For packs without resources."""
+    """Do nothing. The default `aclose` of packs, for those without resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Pack:
         sources: Its tool sources.
         provides: Services for tools (`ctx.need`), by class.
         aclose: Called once when the engine closes.
-        ports: The memory, model client or scheduler that it implements; if several packs do, the first wins.
+        ports: The memory, model client or scheduler that it implements. If several packs implement the same port, the
+            first pack's is used.
         blocks: Texts that it adds to the prompts of turns.
         observers: Receive a summary of each run of the loop.
     """

@@ -1,4 +1,4 @@
-"""Ports: services that packs implement and tools use: memory, a model client, a scheduler.
+"""The ports, which are services that packs implement and tools use: memory, a model client, a scheduler.
 
 A pack provides one `Ports` (`Pack.ports`), whose functions create the services. The engine calls them with the turn of
 each call, so that the services in a tool's context belong to that turn's user and agent. A port that no pack implements
@@ -30,7 +30,7 @@ class MemoryEntry:
 
 
 class MemorySystem(Protocol):
-    """Long-term memory as one call can access it: the turn's user's memories, in the spaces that the agent may see."""
+    """The memory that one call can access: the memories of the turn's user, in the spaces that the agent may see."""
 
     async def recall(self, query: str, limit: int = 8) -> Sequence[MemoryEntry]:
         """Return the memories most similar to the query, best first."""
@@ -99,7 +99,7 @@ class Scheduler(Protocol):
 class Ports:
     """Functions that create the ports for a turn; None for a port that is not implemented.
 
-    They run in the event loop, once per call, and must return within microseconds.
+    The functions run in the event loop, once per call, and must return within microseconds.
     """
 
     memory_system: Callable[[Turn], MemorySystem] | None = None

@@ -1,6 +1,6 @@
 """`PromptSpec`: a prompt template with named variables, and `render`, which substitutes them (REG-6).
 
-Unlike `str.format`, a template cannot read attributes or items of the values.
+Unlike with `str.format`, a template cannot read attributes or items of the values.
 """
 
 import re

@@ -15,7 +15,7 @@ class PromptBlock(Protocol):
         name: Identifies the block in logs.
         placement: Where the text is placed. Texts in the instructions are part of the prefix that providers cache, so
             they must be byte-identical while nothing changes. Texts in the message may depend on the message.
-        most_characters: The limit of the text. A longer text is omitted.
+        most_characters: The maximum length of the text, in characters. A longer text is omitted.
     """
 
     @property
@@ -28,7 +28,7 @@ class PromptBlock(Protocol):
     def most_characters(self) -> int: ...
 
     async def text(self, turn: Turn, message: str) -> str:
-        """Return the text for a message of the user; "" for none."""
+        """Return the text for a message of the user; "" to add nothing."""
         ...
 
 

@@ -25,7 +25,7 @@ class RunCall:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One message that the loop worked on.
+    """What the loop did with one message of the user.
 
     Attributes:
         message: The message of the user.
@@ -42,5 +42,5 @@ class RunObserver(Protocol):
     """Receives a summary of every run that ends."""
 
     async def run_ended(self, turn: Turn, summary: RunSummary) -> None:
-        """Process a run. Exceptions are logged and change nothing for the run."""
+        """Process the summary of a run. Exceptions that this method raises are logged and do not affect the run."""
         ...

@@ -30,7 +30,7 @@ class Tool(Protocol):
 
 @runtime_checkable
 class RedirectingTool(Tool, Protocol):
-    """A static tool whose calls are redirected to another tool. The deadline, policy and audit of the target apply."""
+    """A static tool that can redirect calls to another tool. The deadline, policy and audit of that tool then apply."""
 
     def redirect(self, call: ToolCall) -> ToolCall | None:
         """Return the target call, or None to run this tool itself."""
@@ -73,7 +73,7 @@ class ToolSource(Protocol):
         """Return the tools for this turn, in a stable order.
 
         Returning the same tuple object again means that nothing has changed, so the caller need not read it again.
-        A list is read every time.
+        If the result is a list, the caller reads it every time.
         """
         ...
 
@@ -110,7 +110,7 @@ class Matches:
 class PagedSource(ToolSource, Protocol):
     """A source with so many tools that callers read them page by page, or search them.
 
-    The methods cover the tools that `tools` returns without a query. These tools must not have aliases.
+    The methods cover the tools that `tools` returns for a turn without a query. These tools must not have aliases.
     """
 
     async def page(self, after: str, limit: int) -> Sequence[Tool]:

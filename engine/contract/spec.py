@@ -62,7 +62,7 @@ class Tag:
 
     Attributes:
         arg_pattern: A pattern for the text after the prefix, in RE2 syntax.
-        arg_groups: The argument names of its groups, in order.
+        arg_groups: The names of the arguments that the groups of `arg_pattern` match, in order.
         prompt_example: A complete line, shown to the model.
         strip_from_display: Whether the line is hidden from people.
     """
@@ -83,9 +83,9 @@ class ToolSpec:
         annotations: Derived from the category (`annotations_for`) unless given.
         requires: Required configuration (``"image_client"``); without it the tool is not offered.
         features: Required features of the model client (``"vision"``).
-        side_effects: The possible effects of a call (``"filesystem_write"``). The actual ones are on the result.
+        side_effects: The possible effects of a call (``"filesystem_write"``). The result lists the actual ones.
         timeout_s: Deadline over all attempts of one call, in seconds.
-        tag: How models without tool calls can call it with a line of text.
+        tag: How models without native tool calls can call it with a line of text.
         required_permission: The user's minimum permission.
         caps_required: Capabilities that the agent must hold.
         cooldown_seconds, daily_limit: Minimum interval between two calls by the same user, and calls per user and UTC

@@ -14,7 +14,7 @@ MOST_DIGITS = 100  # the maximum number of digits of an integer; a 256-bit integ
 
 
 class JsonError(ValueError):
-    """Text that is not strict JSON, or a value that cannot be written as such. The message is one line."""
+    """A text is not strict JSON, or a value cannot be written as strict JSON. The message is one line."""
 
 
 def read_json(data: bytes | str, deepest: int = DEEPEST) -> Any:
@@ -44,7 +44,7 @@ def read_json(data: bytes | str, deepest: int = DEEPEST) -> Any:
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
-            raise JsonError("a string in it contains a lone surrogate") from None
+            raise JsonError("a string contains a lone surrogate") from None
     return value
 
 
@@ -81,7 +81,7 @@ def too_deep(value: Any, levels: int = DEEPEST) -> bool:
 
 
 def _nested(deepest: int) -> str:
-    return f"it is nested more than {deepest} levels deep"
+    return f"lists or objects are nested more than {deepest} levels deep"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

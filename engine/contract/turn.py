@@ -12,7 +12,7 @@ class Turn:
     """One turn of one agent for one user.
 
     Attributes:
-        query: The latest message, used to find suitable acquired skills. With None, all of them are listed.
+        query: The latest message, used to find suitable acquired skills. If None, all acquired skills are listed.
         features: Features of the turn's model client, such as ``"vision"``.
         caps: Capabilities of the agent (`ToolSpec.caps_required`).
         modules: The remote modules that the persona may use; None allows all.

@@ -1,7 +1,8 @@
 """`AuditTrail`: records every call in the call journal and, as `ACTION_EXECUTED`, in the event log (CALL-10, CALL-13).
 
 Rows are written in batches, 50 ms after the first row of a batch is queued, so the last batch may be lost if the engine
-is killed. A destructive or keyed call is recorded before it runs, and a failed one before its caller gets the result.
+is killed. A call that is destructive or has an idempotency key is recorded before it runs, and a failed call before its
+caller gets the result.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ class AuditTrail(Guard):
         await self.flush()
         for store, queue in (("call log", self._rows), ("event log", self._unpublished)):
             if queue or queue.lost:
-                _log.error("%d rows of the %s are lost: they could not be written.", len(queue) + queue.lost, store)
+                _log.error("%d rows of the %s could not be written and are lost.", len(queue) + queue.lost, store)
 
     def _wake(self) -> None:
         if self._thread is None:

@@ -11,9 +11,9 @@ TRUNCATED = "truncated"  # the key that marks an incomplete object
 
 
 def bounded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy that contains only JSON values. Values beyond a limit are dropped, and ``"truncated"`` is set.
+    """Return a copy that contains only JSON values. If any are dropped because of a limit, ``"truncated"`` is true.
 
-    The time that this takes is limited as well. The function never raises.
+    The time that the copying may take is limited as well. The function never raises.
     """
     copier = _Copier()
     copied: Any = {}

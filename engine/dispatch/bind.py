@@ -1,4 +1,4 @@
-"""Creates the context of a call, and callables bound to a turn for code that calls tools by name."""
+"""Creates call contexts, and functions that call tools in a turn, for code that calls tools by name."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,11 +67,11 @@ class ContextBinder:
 
 
 def bind_tools(tools: Sequence[Tool], calls: CallRunner, turn: Turn) -> dict[str, BoundTool]:
-    """Return an async function for each tool, by name, that calls the tool in this turn.
+    """Map each tool's name to an async function that calls the tool in this turn.
 
-    It takes the tool's arguments as keyword arguments and returns a `ToolResult`. The call goes through the whole
-    pipeline, with validation and deadlines, so the function does not raise if the tool fails. Its ``__name__`` and
-    ``__doc__`` are the tool's name and description.
+    The function takes the tool's arguments as keyword arguments and returns a `ToolResult`. The call goes through the
+    whole pipeline, with validation and deadlines, so the function does not raise if the tool fails. Its ``__name__``
+    and ``__doc__`` are the tool's name and description.
     """
     return {tool.spec.name: _bound(tool, calls, turn) for tool in tools}
 

@@ -1,4 +1,4 @@
-"""`CallEnd`: how a call ended, whether it succeeded, failed, was refused or was killed. It is turned into a result."""
+"""`CallEnd`: how a call ended (success, failure, refusal or kill). The pipeline makes the call's result from it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,19 +33,19 @@ class CallEnd:
 
 
 def substituted(name: str, cause: Failure, alternative: Alternative, instead: ToolResult) -> CallEnd:
-    """Return the end of a call whose result comes from an alternative tool. The message names that tool."""
+    """Return the `CallEnd` of a call whose result comes from an alternative tool. The message names that tool."""
     said = f"{name} failed ({cause.reason}); {alternative.tool} was used instead."
     message = f"{said}\n{instead.message}" if instead.message else said
     return CallEnd(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
 
 
 def replayed(first: ToolResult) -> CallEnd:
-    """Return the end of a call that repeats the result of the first call with the same key."""
+    """Return the `CallEnd` of a call that repeats the result of the first call with the same key."""
     return CallEnd(REPLAYED, first.output, first.message, first.error, first.failure, first.side_effects)
 
 
 def killed(inflight: InFlightCall) -> CallEnd:
-    """Return the end of a cancelled call."""
+    """Return the `CallEnd` of a cancelled call."""
     replay_safe = inflight.spec is not None and inflight.spec.replay_safe
     unsure = inflight.started and not replay_safe
     text = f"{inflight.name} was cancelled before it finished."
@@ -55,12 +55,12 @@ def killed(inflight: InFlightCall) -> CallEnd:
         may_have_started=inflight.started,
         replay_safe=replay_safe or not inflight.started,
     )
-    error = f"{text} The call may have had some effect; check before you repeat it." if unsure else text
+    error = f"{text} The call may have had some effect; check whether it did before you repeat it." if unsure else text
     return CallEnd(KILLED, error=error, failure=failure, cause=failure)
 
 
 def fault(inflight: InFlightCall, error: Exception) -> CallEnd:
-    """Return the end of a call that failed because of an error in the engine, not in the tool."""
+    """Return the `CallEnd` of a call that failed because of an error in the engine, not in the tool."""
     text = f"The engine failed while handling {inflight.name}: {type(error).__name__}. See the engine's log."
     failure = Failure(FailureClass.UNKNOWN, "engine_fault", may_have_started=inflight.started)
     return CallEnd(End.ERROR.value, error=text, failure=failure, cause=failure)
@@ -72,7 +72,7 @@ def output_of(error: BaseException) -> Any:
 
 
 def end_of(error: BaseException, inflight: InFlightCall) -> str:
-    """Return the audit's `end` for a failure."""
+    """Return the value of `Audit.end` for a failure."""
     if isinstance(error, ToolFailure):
         return error.end
     if inflight.out_of_time:

@@ -35,7 +35,7 @@ def explain(errors: Iterable[ValidationError], schema: Mapping[str, Any], whole:
     Args:
         errors: The violations.
         schema: The schema.
-        whole: The name of the validated value in these lines.
+        whole: What these lines call the validated value as a whole.
     """
     lines: list[str] = []
     for error in errors:
@@ -62,7 +62,7 @@ def _line(error: ValidationError, schema: Mapping[str, Any], whole: str) -> str:
 
 
 def _deepest(error: ValidationError) -> ValidationError:
-    """Return the nested error if exactly one branch of a union has one; otherwise the union's own error."""
+    """Return the error in a nested value if exactly one branch of a union has one; otherwise the union's own error."""
     branches = error.kind.as_dict().get("context") or [] if error.kind.name in {"anyOf", "oneOf"} else []
     entered = [branch[0] for branch in branches if branch and len(branch[0].instance_path) > len(error.instance_path)]
     return _deepest(entered[0]) if len(entered) == 1 else error

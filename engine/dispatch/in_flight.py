@@ -21,8 +21,8 @@ _POLL_S = 0.005  # poll interval while a closing engine waits for cancelled call
 class CallIds:
     """Generates call ids: 64 random bits in hexadecimal.
 
-    Random bytes are read in blocks, because each read releases the GIL, and getting it back from the thread that writes
-    the audit takes longer than the rest of a call. Use it in one event loop.
+    Random bytes are read in blocks, because each read releases the GIL, and getting the GIL back from the thread that
+    writes the audit takes longer than the rest of a call. Use each instance in one event loop.
     """
 
     def __init__(self) -> None:

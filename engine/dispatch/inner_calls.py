@@ -1,7 +1,7 @@
 """`InnerCalls`: lets tools call other tools. Each inner call goes through the whole pipeline.
 
 A composite tool therefore cannot bypass a policy: allow-lists, limits, approvals and the audit apply to every inner
-call, under the turn of the outer one. The id of an inner call begins with the id of its outer call.
+call, under the turn of the outer call. The id of an inner call begins with the id of its outer call.
 """
 
 from collections.abc import Awaitable, Callable

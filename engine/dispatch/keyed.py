@@ -25,7 +25,7 @@ _HASHED = re.compile(r"sha256\((\w+)\)\Z")
 
 
 class KeyedCalls:
-    """The keyed calls of one engine. Use it in one event loop."""
+    """Ensures that each call with an idempotency key runs only once in an engine. Use it in one event loop."""
 
     def __init__(self, ledger: KeyLedger) -> None:
         self._ledger = ledger
@@ -36,7 +36,8 @@ class KeyedCalls:
         """Return the result of the first call with this key, after waiting for it within the tool's deadline.
 
         Returns:
-            The result, or None if this call is the first one. Then `store` must be called when the call has ended.
+            The result, or None if this call is the first one. In that case, `store` must be called when the call has
+            ended.
 
         Raises:
             ToolFailure: It is unknown how the first call ended (DIAGNOSTIC).
@@ -100,7 +101,7 @@ class KeyedCalls:
             else:
                 await asyncio.to_thread(self._ledger.done, key, result)
         except Exception:  # noqa: BLE001 - any error of the records; the call itself has ended
-            _log.exception("The result of a keyed call of %s could not be stored; the call is not repeated.", key.tool)
+            _log.exception("The result of a keyed call of %s was not stored. The call will not be repeated.", key.tool)
         finally:
             self._free(key)
 
@@ -138,8 +139,8 @@ def _value(name: str, arguments: Mapping[str, Any]) -> Any:
 
 def _unsure(request: GuardRequest, what: str) -> ToolFailure:
     return ToolFailure(
-        f"{request.spec.name} was called with the same key before, and that call {what}. It may have had an "
-        "effect, so it was not repeated. Check whether it had. To call the tool anyway, change an argument that the "
+        f"{request.spec.name} was called with the same key before, and that call {what}. It may have had an effect, "
+        "so it was not repeated. Check whether it had one. To call the tool anyway, change an argument that the "
         "key includes.",
         failure_class=FailureClass.DIAGNOSTIC,
         reason="may_have_happened",

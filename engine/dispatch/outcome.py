@@ -28,8 +28,8 @@ def failure_of(outcome: Outcome, what: str = "The code", remark: str = "", why: 
     """Return the ToolFailure for an outcome whose `ok` is False.
 
     The failure is FATAL for a denial (`End.POLICY`). Otherwise it is DIAGNOSTIC, because the code can be corrected. Its
-    text contains why the run ended, the exit code, the traceback of the code's own frames and the end of stderr, each
-    of limited length.
+    text says why the run ended. It also contains the exit code, the part of the traceback that is in the job's own
+    code, and the end of stderr, each of limited length.
 
     Args:
         outcome: The outcome. Its `end` is copied to the failure.

@@ -37,11 +37,11 @@ class OfferedTools(Protocol):
     """Looks up the tools on a turn's list by name or alias (`engine.turn.look_up`)."""
 
     async def specs(self, turn: Turn, names: Collection[str]) -> Mapping[str, ToolSpec]:
-        """Return the specs of the listed tools that have one of these names or aliases, by name or alias."""
+        """Map each of these names that is a name or alias of a tool on the list to the tool's spec."""
         ...
 
     async def nearest(self, turn: Turn, name: str) -> list[str]:
-        """Return the most similar names, best first."""
+        """Return the names of the tools on the list that are most similar to `name`, best first."""
         ...
 
 

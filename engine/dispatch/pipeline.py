@@ -68,7 +68,7 @@ class Pipeline:
         Args:
             call: The tool's name and arguments.
             turn: The turn that the call belongs to.
-            progress: Called in the event loop with what the tool reports while it runs.
+            progress: Called in the event loop with the progress and output that the tool reports while it runs.
             patient: Whether to retry when no box is free. If False, the call fails at once, and the failure says when
                 to call again.
 
@@ -111,7 +111,7 @@ class Pipeline:
         return result
 
     async def _run(self, inflight: InFlightCall, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> CallEnd:
-        """Run the stages of a call until it succeeds. Any failure is raised as an exception."""
+        """Run the stages of a call and return how it ended, if it succeeded. Any failure is raised as an exception."""
         tool = None if self._closed else self._registry.static.get(call.name)
         if tool is None:
             tool = await self._look_up(call.name, turn)
@@ -156,7 +156,7 @@ class Pipeline:
         self._engine_threads.close()
 
     async def _look_up(self, name: str, turn: Turn) -> Tool:
-        """Return a tool that is not static.
+        """Find a tool that is not static.
 
         Raises:
             ToolFailure: There is no such tool. The message names the three most similar ones that the turn may call.
@@ -174,13 +174,13 @@ class Pipeline:
         return tool
 
     async def _nearest(self, name: str, turn: Turn) -> list[str]:
-        """Return the most similar names among this turn's tools."""
+        """Return the names of this turn's tools that are most similar to `name`."""
         if self._parts.offered is None:
             return await self._registry.nearest(name, turn=turn, may_know=lambda spec: not why_not(spec, turn))
         return await self._parts.offered.nearest(turn, name)
 
     async def _offered(self, turn: Turn, alternatives: Sequence[Alternative]) -> Collection[str] | None:
-        """Return the alternatives that the turn offers, or None if that is not checked."""
+        """Return the names of the alternatives that the turn offers, or None if `Parts.offered` is None."""
         if self._parts.offered is None or not alternatives:
             return None
         return await self._parts.offered.specs(turn, {each.tool for each in alternatives})

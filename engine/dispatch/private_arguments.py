@@ -41,7 +41,7 @@ def _placeholder(value: Any) -> str:
 
 
 def _quotes(error: str, values: Iterable[Any]) -> bool:
-    """Return whether the error contains a value, or a part of a long one."""
+    """Return whether the error contains one of the values, or a part of a long value."""
     seen = {error[at : at + _QUOTE] for at in range(max(1, len(error) - _QUOTE + 1))}
     for text in _texts(values):
         for form in {text, json.dumps(text)[1:-1], repr(text)[1:-1]}:

@@ -9,8 +9,8 @@ def not_configured(message: str) -> ToolFailure:
 
 
 def wrong_arguments(message: str) -> ToolFailure:
-    """Return a DIAGNOSTIC failure for a rule that the JSON Schema cannot express.
+    """Return a DIAGNOSTIC failure for arguments that break a rule which the JSON Schema cannot express.
 
-    An example is a field that one action needs and another does not.
+    An example of such a rule is that one action needs a field and another does not.
     """
     return refusal(message, "invalid_arguments")

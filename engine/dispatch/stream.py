@@ -94,7 +94,7 @@ async def stream(call: Callable[[EventBuffer], Coroutine[Any, Any, ToolResult]])
     Closing the iterator, or cancelling the task that waits for it, cancels the call and waits until its tool stops.
 
     Args:
-        call: Starts the call. It receives the buffer for the events as its listener.
+        call: A function that starts the call. Its argument is the buffer for the events, which is the call's listener.
     """
     events = EventBuffer()
     running = asyncio.ensure_future(call(events))

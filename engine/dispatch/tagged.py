@@ -1,4 +1,4 @@
-"""Runs the tagged lines of a model's answer, one after the other, through the pipeline (TAG-2, TAG-3)."""
+"""Runs the calls that a model's answer makes with response tags, one by one, through the pipeline (TAG-2, TAG-3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ class Answered:
     """A model's answer after the calls in it have been run.
 
     Attributes:
-        display: The answer as people see it.
+        display: The answer as people see it, without the lines that are hidden from them.
         calls: Each call with its result, in the order of the lines.
     """
 

@@ -20,15 +20,15 @@ _Inbox: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
 
 
 def ignore_start() -> None:
-    """Do nothing. For callers that need not know when the work begins."""
+    """Do nothing. The default of `entered`, for callers that need not know when the work begins."""
 
 
 class WorkerThreads:
     """Runs functions in its own daemon threads, never in asyncio's default pool.
 
     If the call passes its deadline or is cancelled, its thread cannot be stopped. The thread is then counted as stuck,
-    its slot is freed at once, and it becomes available again when its function returns. Daemon threads do not keep the
-    process alive. Use each instance in one event loop.
+    and its slot is freed at once. When its function returns, the thread becomes available again. Daemon threads do not
+    keep the process alive. Use each instance in one event loop.
     """
 
     def __init__(self, name: str, *, limit: int = DEFAULT_LIMIT, stuck_limit: int = DEFAULT_STUCK_LIMIT) -> None:
@@ -93,7 +93,7 @@ class WorkerThreads:
             raise
 
     def _finished(self, inbox: _Inbox, future: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
-        """Deliver the outcome and return the thread to the pool. This method runs in the event loop."""
+        """Deliver the outcome of a function and return its thread to the pool. This method runs in the event loop."""
         if self._closed:
             inbox.put(None)
         else:

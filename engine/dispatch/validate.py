@@ -74,7 +74,7 @@ def misfit(output: Any, schema: Mapping[str, Any]) -> str:
             return ""
         lines = explain(validator.iter_errors(output), schema, "the output")
     except ValueError as error:
-        lines = [f"it cannot be checked: {str(error).splitlines()[0][:200]}"]
+        lines = [f"the output cannot be checked: {str(error).splitlines()[0][:200]}"]
     return "\n".join(f"- {line}" for line in lines)
 
 

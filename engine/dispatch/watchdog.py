@@ -119,7 +119,7 @@ class StallWatchdog:
         at_fault = next((each for each in reversed(in_flight) if each.task is task), None)
         self.reported += 1
         _log.warning(
-            "%s has blocked the event loop for %.1f s%s; every other call waits. Make it a sync function, which "
+            "%s has blocked the event loop for %.1f s%s; all other calls wait. Make the tool a sync function, which "
             "runs in a worker thread, or await the operation that blocks.",
             _named(at_fault, in_flight),
             self._stall_s,

@@ -33,9 +33,9 @@ class WriteQueue(Generic[T]):
         """Create an empty queue.
 
         Args:
-            store: The name of the store in messages.
+            store: The name that messages use for the store.
             write: Writes entries atomically. It may block.
-            name: Returns the name of an entry in messages.
+            name: Returns the name that messages use for an entry.
         """
         self.failing = False
         self.lost = 0
@@ -49,7 +49,7 @@ class WriteQueue(Generic[T]):
         return len(self._waiting)
 
     def add(self, entry: T) -> int:
-        """Add an entry, and return how many are waiting. Blocks only if they are not written fast enough."""
+        """Add an entry, and return how many are waiting. Blocks only if entries are not written fast enough."""
         self._waiting.append(entry)
         waiting = len(self._waiting)
         if waiting > MOST_WAITING:

@@ -172,7 +172,7 @@ class _Work:
             yield from _schemas(list(named.values()) if isinstance(named, Mapping) else None)
 
     def _own(self, schema: Mapping[str, Any]) -> _Place:
-        """Return the place with the counts of this subschema alone."""
+        """Return a `_Place` that counts only this subschema."""
         place = _Place()
         named = schema.get("properties")
         self._inside(place.members, named if isinstance(named, Mapping) else {}, schema.get("additionalProperties"))
@@ -190,7 +190,7 @@ class _Work:
         return place
 
     def _inside(self, inside: _Inside, named: Mapping[Any, Any], rest: Any) -> None:
-        """Add the subschemas for nested values.
+        """Add to `inside` the subschemas that apply to nested values.
 
         Args:
             named: Subschemas by name or index.
@@ -216,7 +216,7 @@ class _Work:
     def _pointed_at(self, reference: str) -> Any:
         """Resolve a JSON pointer (RFC 6901) within the schema."""
         if reference != "#" and not reference.startswith("#/"):
-            raise _Unusable(f"its $ref {reference[:80]!r} is not a JSON pointer within it (#/...)")
+            raise _Unusable(f"its $ref {reference[:80]!r} is not a JSON pointer within the schema (#/...)")
         found: Any = self._root
         for step in unquote(reference).split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
@@ -235,7 +235,7 @@ class _Work:
             if isinstance(schema.get(key), str):
                 raise _Unusable(f"it has a {key}, which is not supported")
         if schema is not self._root and any(isinstance(schema.get(key), str) for key in self._ids):
-            raise _Unusable("a subschema of it has an $id, which would change the targets of its $refs")
+            raise _Unusable("one of its subschemas has an $id, which would change the targets of its $refs")
 
     def _spend(self, steps: int) -> None:
         self._left -= steps

@@ -38,7 +38,7 @@ def tools_to_mcp_format(tools: Iterable[ToolSpec]) -> list[Tool]:
 
 
 def result_to_mcp_format(result: ToolResult, returns: Mapping[str, Any] | None = None) -> CallToolResult:
-    """Convert a result to its text for the model, its structured value, and details of a failure in `_meta`.
+    """Convert a result: its text for the model, its structured value, and the details of a failure (in `_meta`).
 
     The protocol requires `structured_content` to be a JSON object. If the tool's output schema (`returns`) does not
     describe objects, the value is therefore wrapped in one. Without an output schema, a value that is not an object

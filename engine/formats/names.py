@@ -1,8 +1,8 @@
 """Converts tool names to names that providers allow, and back: `weather.today` becomes `weather__today`.
 
 OpenAI and Anthropic allow letters, digits, ``_`` and ``-``, at most 64; Gemini requires a letter or ``_`` first. The
-names fit all providers, so that a conversation stays valid when its model is exchanged. Sources: the `name` fields of
-https://platform.openai.com/docs/api-reference/chat/create, https://docs.anthropic.com/en/api/messages and
+names fit all providers, so that a conversation stays valid if it is continued with another model. Sources: the `name`
+fields of https://platform.openai.com/docs/api-reference/chat/create, https://docs.anthropic.com/en/api/messages and
 https://ai.google.dev/api/caching#FunctionDeclaration.
 """
 

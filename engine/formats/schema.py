@@ -36,7 +36,7 @@ class FormatError(ValueError):
 
 
 def object_schema(tool: ToolSpec) -> Schema:
-    """Return the schema of the arguments as a plain object at the root.
+    """Return the schema of a tool's arguments, with a plain object schema at the root.
 
     Raises:
         FormatError: The arguments are not an object.

@@ -44,7 +44,7 @@ class ParsedResponse:
 
     Attributes:
         calls: The calls, in the order of their lines.
-        display: The answer as people see it.
+        display: The answer as people see it, without the lines that are hidden from them.
     """
 
     calls: tuple[TaggedCall, ...]
@@ -123,7 +123,7 @@ class TagRegistry:
 
 
 def parse_response(text: str, registry: TagRegistry) -> ParsedResponse:
-    """Return the calls in an answer and the answer without them."""
+    """Find the calls in an answer, and remove the lines that are hidden from people."""
     calls: list[TaggedCall] = []
     shown: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):

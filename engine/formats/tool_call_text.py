@@ -96,7 +96,10 @@ def _judged(value: Any, written: str) -> TextCall:
 
 
 def _broken(text: str, begin: int, problem: str) -> tuple[TextCall, int]:
-    """Return an invalid call up to its end tag, the next call, or the end of the text."""
+    """Return the invalid call at `begin`, and the position after it.
+
+    The call extends to its end tag; without one, to the next call or the end of the text.
+    """
     closes, opens = text.find(CLOSES, begin), text.find(OPENS, begin)
     if closes >= 0 and (opens < 0 or closes < opens):
         return TextCall("", {}, text[begin:closes].strip(), problem), closes + len(CLOSES)

@@ -183,7 +183,7 @@ def _load(text: str, where: str, first_line: int, *, aliases: bool) -> tuple[Nod
 
 
 def _topmost(error: ValidationError, root: Node | None, where: str, first_line: int) -> InvalidYaml:
-    """Return the error that is nearest to the beginning of the document."""
+    """Return the one of several validation errors that is nearest to the beginning of the document."""
 
     def position(each: ErrorDetails) -> tuple[int, int]:
         node = _node(root, _written(each), key=_of_key(each))

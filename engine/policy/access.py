@@ -30,7 +30,7 @@ def tighter(one: Band, other: Band) -> Band:
 
 
 def no_module(name: str, turn: Turn) -> str:
-    """Return why the tool's module is not available to the persona, or "" if it is available (ACCESS-2)."""
+    """Return why the tool's module is not among the turn's modules, or "" if it is among them (ACCESS-2)."""
     if turn.modules is None:
         return ""
     module, dot, _ = name.partition(".")
@@ -61,15 +61,18 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
 
 
 def _finds_others(spec: ToolSpec, turn: Turn) -> bool:
-    """Return whether this is a discovery tool in use. It needs no check, because it runs only allowed tools."""
+    """Return whether this is a discovery tool, in a turn that uses discovery.
+
+    Such a tool need not be on the allow-list, because it finds and runs only tools that are allowed.
+    """
     return turn.use_tool_search_flow and spec.name in DISCOVERY_TOOLS
 
 
 class Access(Guard):
-    """A guard that denies the calls for which `why_not` gives a reason. Tool lists omit the same tools."""
+    """A guard that denies the calls for which `why_not` gives a reason. Lists of tools omit these tools, too."""
 
     def admit(self, request: GuardRequest) -> None:
-        """Check a call.
+        """Check that the call is allowed.
 
         Raises:
             ToolFailure: The call is denied (FATAL, because a denial must not be worked around).

@@ -18,7 +18,7 @@ _Asked = tuple[str, bool, bool]
 
 
 class AllowLists:
-    """Reads the allow-lists, and resolves a list to an `Allowed`.
+    """Reads the allow-lists, and converts a list to an `Allowed`: the tools that an agent may use.
 
     The operator's file is checked for changes (one `stat`) whenever a list is requested, so edits apply from the next
     turn on. If an edit is invalid, the previous lists stay in use, `problem` says why, and a warning is logged once.
@@ -67,8 +67,8 @@ class AllowLists:
 
         Args:
             name: The name of the list.
-            local_mode: Whether tools that send data to external services are excluded.
-            embedding_ok: Whether embeddings may be used.
+            local_mode: Whether to exclude the tools that send data to external services (`exclude_in_local`).
+            embedding_ok: Whether to add the tools that use embeddings (`add_when_embedding_ok`).
 
         Raises:
             UnknownName: There is no such list.
@@ -83,7 +83,7 @@ class AllowLists:
         return found
 
     def resolve_categories(self, categories: Iterable[str]) -> frozenset[str]:
-        """Return the names of the static tools in any of these categories. ``*`` selects all."""
+        """Return the names of the static tools in any of these categories. The category ``*`` selects all tools."""
         wanted = frozenset(categories)
         every = EVERY_CATEGORY in wanted
         return frozenset(name for name, spec in self._specs().items() if every or spec.category in wanted)

@@ -77,8 +77,8 @@ def read_allow_lists(path: Path, specs: Specs, *, unknown: Unknown | None = None
     Args:
         path: The file.
         specs: The static tools, by primary name.
-        unknown: Function to call for each unknown tool, category or effect that the file does not declare optional. The
-            name then stays in the list. Without this function, such a name is an error.
+        unknown: Function to call for each unknown tool, category or side effect that the file does not declare
+            optional. The name then stays in the list. Without this function, such a name is an error.
 
     Raises:
         ConfigError: The file is unreadable or not YAML, a field is wrong or duplicate, or a name is unknown.

@@ -1,7 +1,8 @@
 """`Gate`: asks an evaluation function whether a call is good enough to run (ACCESS-7).
 
 The gate protects quality, not safety. By default, if it fails or is too slow, the call runs and a warning is logged, so
-that a broken gate does not stop all work. With `deny`, such a call is refused.
+that a broken gate does not stop all work. If the setting `on_gate_failure` is ``deny``, such a call is
+refused.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ ToolDef = ToolSpec  # gates that were written for other frameworks use this name
 
 @dataclass(frozen=True, slots=True)
 class GateDecision:
-    """The gate's decision.
+    """The gate's decision on a call.
 
     Attributes:
         reason: Shown to the model when the call is refused.
@@ -37,10 +38,10 @@ class GateDecision:
 
 @dataclass(frozen=True, slots=True)
 class GateContext(ToolContext):
-    """The context of a call as the gate receives it: the fields of a `ToolContext`, all filled in, and the arguments.
+    """What the gate learns of a call: a `ToolContext` that is filled in from the call and its turn, and the arguments.
 
-    If the call was not made with a response tag, `raw_arg` is its argument, if the only one is a string; otherwise, it
-    contains all arguments as JSON.
+    If the call was made with a response tag, `raw_arg` is the text after the tag's prefix. Otherwise, it is all
+    arguments as JSON, or the argument itself if there is only one and it is a string.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -57,14 +58,17 @@ class EvalGate(Protocol):
 
 
 class GateRefused(ToolFailure):
-    """The gate refused the call, or failed while `deny` is set. The text becomes the message of the call's result."""
+    """The gate refused the call, or failed while `on_gate_failure` is ``deny``.
+
+    The text of this exception becomes the message of the call's result.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(text, reason="gate_refused", may_have_started=False, end=REFUSED)
 
 
 def context_of(request: GuardRequest) -> GateContext:
-    """Create the context for the gate."""
+    """Create the context that the gate receives for a call."""
     call, turn = request.call, request.turn
     given = call.context or ToolContext()
     return GateContext(

@@ -97,7 +97,7 @@ class RateLimits(Guard):
 
 
 def refused_by_limits(result: ToolResult) -> ToolRateLimited | None:
-    """Return the error if a rate limit refused the call, otherwise None."""
+    """Return the error to raise for the result of a call that a rate limit refused, or None for any other result."""
     failure = result.failure
     if failure is None or failure.reason != RATE_LIMITED or result.audit.end != REFUSED:
         return None

@@ -20,7 +20,7 @@ def advise(
     replan: bool = True,
     instead: bool = False,
 ) -> str:
-    """Return what happened and what to do next for one classified failure.
+    """Return a text that tells the model what happened in a failed call, and what to do next.
 
     Args:
         held_back: Whether a retry might have helped, but was not made because the first attempt may have taken effect.
@@ -61,7 +61,7 @@ def _fatal_advice(tool: str, *, replan: bool, instead: bool) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error. Unless it was written for readers, it is preceded by the error's type."""
+    """Return the text of an error. The error's type precedes a text that was not written for readers."""
     text = str(error).strip()
     if isinstance(error, BaseExceptionGroup):
         inner = "; ".join(text_of(each) for each in error.exceptions[:5])

@@ -19,9 +19,9 @@ class _Circuit:
     """The circuit of one tool.
 
     Attributes:
-        failures: Consecutive failures.
-        until: The time at which it half-opens; None while closed.
-        probe: The id of the trial call.
+        failures: The number of consecutive failures.
+        until: The time at which an open circuit half-opens; None while the circuit is closed.
+        probe: The id of the trial call; "" if there is none.
     """
 
     failures: int = 0
@@ -45,7 +45,7 @@ class Breakers(Guard):
         """Refuse the call while the circuit is open.
 
         Raises:
-            ToolFailure: The circuit is open (RETRYABLE, with the time until it half-opens).
+            ToolFailure: The circuit is open (RETRYABLE, with the time until the circuit half-opens).
         """
         circuit = self._circuits.get(request.spec.name)
         if circuit is None or circuit.until is None:

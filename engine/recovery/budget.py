@@ -16,7 +16,7 @@ REFUND = 1
 
 @dataclass(slots=True)
 class RetryBudget(Guard):
-    """A token bucket, one per engine. As a guard it admits every call; successes refill it."""
+    """A token bucket, one per engine. Retries take tokens, successful calls add tokens. The guard admits every call."""
 
     capacity: int = CAPACITY
     tokens: int = field(init=False)

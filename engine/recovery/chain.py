@@ -38,7 +38,7 @@ class Alternative:
     mode: Mode = "suggest"
 
     def arguments_for(self, failed: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the alternative call. Those mapped from an absent argument are omitted."""
+        """Return the arguments for calling the alternative. References to arguments that `failed` lacks are omitted."""
         made: dict[str, Any] = {}
         for name, value in self.arguments.items():
             if not isinstance(value, ArgumentReference):

@@ -66,9 +66,9 @@ def classify(error: BaseException, facts: FailureFacts) -> Failure:
 
     An error that no rule matches is classified by its explicit cause (``raise … from …``), or else as UNKNOWN.
 
-    `may_have_started` is False only if nothing can have happened: the tool's code did not start, or the error says so
-    (`ToolFailure`, `SandboxError`). A refused connection is no such proof, because the tool may have done something
-    before.
+    `may_have_started` of the failure is False only if nothing can have happened: the tool's code did not start, or the
+    error says that nothing happened (`ToolFailure`, `SandboxError`). A refused connection does not prove this, because
+    the tool may have done something before it tried to connect.
     """
     seen: set[int] = set()
     current: BaseException | None = error
@@ -120,7 +120,7 @@ def _busy(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _unresolved(error: BaseException, _facts: FailureFacts) -> Failure | None:
-    """Classify an error in a requirements list, which the author can correct. The message comes from the resolver."""
+    """Classify an error in a list of required packages. The message says what the author of the list can correct."""
     if not isinstance(error, UnresolvedRequirements):
         return None
     return Failure(DIAGNOSTIC, "unresolved_requirements", None, error.may_have_started)
@@ -191,7 +191,7 @@ def _os_error(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _group(error: BaseException, facts: FailureFacts) -> Failure | None:
-    """Classify an exception group like its first error that is not RETRYABLE, or as RETRYABLE if there is none."""
+    """Classify an exception group by its first error that is not RETRYABLE, or as RETRYABLE if all errors are."""
     failures = [classify(each, facts) for each in _leaves(error)]
     worse = [each for each in failures if each.failure_class is not RETRYABLE]
     if worse:
@@ -210,7 +210,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _clients(*names: str) -> tuple[str, ...]:
-    """Return the full names of these exceptions in httpx and in its successor, httpx2."""
+    """Return the full names that exceptions such as `HTTPStatusError` have in httpx and in its successor, httpx2."""
     return tuple(f"{library}.{name}" for name in names for library in ("httpx", "httpx2"))
 
 

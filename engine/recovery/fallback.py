@@ -63,7 +63,7 @@ class FallbackChains:
         return self._own if self._otherwise is None or self._own.exists() else self._otherwise
 
     def chains(self) -> Chains:
-        """Return the current chains, after reloading the file if it has changed. Invalid content is not an error."""
+        """Return the current chains. A changed file is read again; if it is invalid, the previous chains apply."""
         stamp = self._look()
         if stamp == self._stamp:
             return self._chains

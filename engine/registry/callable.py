@@ -29,7 +29,7 @@ class CallableTool:
 
 @dataclass(frozen=True, slots=True)
 class BlockingCallableTool:
-    """A tool that runs a sync function. Dispatch runs it in a worker thread; `run` itself uses a daemon thread."""
+    """A tool that runs a sync function. Dispatch runs it in a worker thread; calling `run` uses a daemon thread."""
 
     spec: ToolSpec
     function: Callable[..., Any]

@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 
 @runtime_checkable
 class BlockingTool(Protocol):
-    """A tool that blocks. Dispatch runs it in a worker thread; `run` itself uses a daemon thread."""
+    """A tool that blocks. Dispatch calls `run_blocking` in a worker thread; `run` uses a daemon thread."""
 
     @property
     def spec(self) -> ToolSpec: ...

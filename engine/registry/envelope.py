@@ -220,14 +220,14 @@ def _check_schema(schema: Mapping[str, Any], place: str = "params_schema", *, of
     except ValueError as error:
         raise RegistryError(f"{place}: {str(error).splitlines()[0]}") from error
     if of_object and schema.get("type", "object") != "object":
-        raise RegistryError(f"{place}: it must describe an object with the arguments by name")
+        raise RegistryError(f"{place}: it must be the schema of an object whose properties are the arguments")
 
 
 def _explained(error: ValidationError, whole: str = "the entry") -> str:
     """Describe the first error and quote the value that caused it.
 
     Args:
-        whole: The name to use for the entire value.
+        whole: What to call the value if the error concerns all of it.
     """
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])[:200] or whole

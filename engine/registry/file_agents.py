@@ -54,7 +54,7 @@ class FileAgents(Guard):
         self._take_over()
 
     def admit(self, request: GuardRequest) -> None:
-        """Check the agent of a call.
+        """Check that the agent of a call may act.
 
         Raises:
             ToolFailure: The agent may not act (FATAL).
@@ -64,7 +64,7 @@ class FileAgents(Guard):
             raise refusal(f"{why} Nothing was run.", "agent_refused", FailureClass.FATAL)
 
     def _take_over(self) -> None:
-        """Apply the newest version that any thread has read, so that a slow thread cannot restore an older one."""
+        """Apply the newest version of the file that was read, so that a slow thread cannot restore an older one."""
         view = self._view = self._registry.current
         if view is None:
             return

@@ -57,14 +57,14 @@ class RegistryDocument:
 
     @property
     def states(self) -> dict[str, str]:
-        """The state of every item and every disabled id, for comparison by `RegistryUpdates`."""
+        """The state of every item and every disabled id. `RegistryUpdates` compares it with the published states."""
         states = {name: f"on:{digest(envelope)}" for name, envelope in self.items.items()}
         return states | {name: _OFF + states.get(name, "on:").removeprefix("on:") for name in self.disabled}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadProblem:
-    """An entry that could not be loaded, and why. Its id is "" if the problem concerns the whole file."""
+    """An entry that could not be loaded, and why. `item_id` is "" if the problem concerns the whole file."""
 
     file: Path
     item_id: str
@@ -269,7 +269,7 @@ class FileRegistry(Generic[T]):
         self._updates.reconcile(KEEPER, self.subject, document.states, disabled=off, always=chosen, gone=gone)
 
     def _load_or_set_aside(self) -> RegistryDocument:
-        """Load the file. If it is damaged, set it aside, and restore the disabled ids from the published states."""
+        """Load the file. If it is damaged, set it aside, and take the disabled ids from the last published states."""
         try:
             return _load(self.path)[0]
         except Corrupt as error:
@@ -284,7 +284,7 @@ class FileRegistry(Generic[T]):
                 self.path.rename(aside)
             # If the copy is a hard link, the file never disappears, so readers never see a disabled item as enabled.
             write_atomic(self.path, document.as_json())
-            _log.warning("%s: %s. It was moved to %s; repair or remove that file.", self.path, error, aside.name)
+            _log.warning("%s: %s. The damaged file was moved to %s; repair or remove it.", self.path, error, aside.name)
             return document
 
     def _understood(self, document: RegistryDocument) -> View[T]:
@@ -312,7 +312,7 @@ class FileRegistry(Generic[T]):
         if not isinstance(envelope, dict):
             raise RegistryError("it is not a JSON object")
         if envelope.get("spec_id") != item_id:
-            raise RegistryError(f"its spec_id {str(envelope.get('spec_id'))[:80]!r} is not its key in the file")
+            raise RegistryError(f"its spec_id {str(envelope.get('spec_id'))[:80]!r} differs from its key in the file")
         return self._read_item(envelope)
 
 

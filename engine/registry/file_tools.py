@@ -83,7 +83,7 @@ class FileTools(Guard):
             self._reloading = False
 
     def take_over(self, view: View[ToolSpec]) -> None:
-        """Offer the tools of a view of the file from now on, and refuse the tools that are disabled in it."""
+        """From now on, offer the tools in this view of the file, and refuse the tools that are disabled in the view."""
         usable = []
         named: dict[str, AdapterTool] = {}
         for spec in view.items.values():
@@ -102,7 +102,7 @@ class FileTools(Guard):
         self.adapters.forget(view.items.values())
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Check the tool of a call.
+        """Check that the tool of a call is not disabled.
 
         Raises:
             ToolFailure: The tool is disabled (FATAL).

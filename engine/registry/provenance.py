@@ -135,7 +135,7 @@ class Provenance:
             n, at = int(head["n"]), str(head["hash"])
             genuine = self._key.verifies(str(head["signature"]), _canonical({"n": n, "hash": at}))
         except FileNotFoundError:
-            return [f"{self._head}: it is missing. Restore it, or move log, snapshots and key away to start over."]
+            return [f"{self._head}: it is missing. Restore it, or move log, snapshots and key elsewhere to start over."]
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             genuine = False
         if not genuine:

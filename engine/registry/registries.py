@@ -112,7 +112,7 @@ class Registries:
     async def register_all(self, entries: Sequence[tuple[Subject, Mapping[str, Any]]]) -> list[str]:
         """Register envelopes of several kinds, or replace those with the same ids, and return the ids in order.
 
-        All are validated before any is written, and each registry is written atomically.
+        All envelopes are validated before any is written, and the file of each registry is replaced atomically.
 
         Raises:
             RegistryError: An entry is invalid. The message names it. Nothing was registered.
@@ -193,7 +193,7 @@ class Registries:
         return await asyncio.to_thread(_enabled, self.agents, spec_id)
 
     async def instructions(self, agent: str) -> str:
-        """Return the text of an agent's default prompt, without values for its variables, or "" if there is none.
+        """Return the text of an agent's default prompt, without filling in its variables, or "" if there is no prompt.
 
         Raises:
             RegistryError: The agent or the prompt does not exist or is disabled.
@@ -202,7 +202,7 @@ class Registries:
         return (await self.prompt(prompt_id)).render({}) if prompt_id else ""
 
     async def health(self) -> dict[str, str]:
-        """Resolve the adapter of every registered tool.
+        """Try to resolve the adapter of every registered tool.
 
         Returns:
             The ids of the tools, each with the reason why its adapter cannot be used, or "" if it can be used.

@@ -26,7 +26,7 @@ Execute = Callable[[str, Mapping[str, Any], Any], Awaitable[ToolResult]]
 
 
 class Switches(Protocol):
-    """Stores which tools are disabled. `engine.registry.file_tools.FileTools` stores them in the home."""
+    """Stores which tools are disabled. `engine.registry.file_tools.FileTools` stores this in a file of the home."""
 
     @property
     def disabled(self) -> Mapping[str, str]:
@@ -54,7 +54,10 @@ class MemorySwitches:
 
 @runtime_checkable
 class Undotted(Protocol):
-    """A dynamic source whose tools have no dots in their names. It need not be searched for a name with a dot."""
+    """A dynamic source (one whose tools may change) whose tools have no dots in their names.
+
+    Such a source need not be searched for a name with a dot.
+    """
 
     undotted: bool
 

@@ -1,4 +1,4 @@
-"""`SigningKey`: the Ed25519 key with which a home signs its snapshots and skills (RFC 8032, with `cryptography`)."""
+"""`SigningKey`: the Ed25519 key with which a home signs its snapshots and skills (RFC 8032)."""
 
 import os
 from collections.abc import Callable

@@ -70,7 +70,7 @@ class Snapshots:
             entries, problems = self._log.read()
             if not entries and not problems:
                 problems = [
-                    f"{self._log.path}: it lists no snapshot. The first one was interrupted, or the log was removed."
+                    f"{self._log.path}: it lists no snapshot. The first one was not completed, or the log was removed."
                 ]
             digests = {each.snapshot: each.digest for each in entries}
             for snapshot, digest in digests.items():
@@ -86,7 +86,7 @@ class Snapshots:
         return problems
 
     def restore(self, snapshot: str, who: str) -> Restored:
-        """Restore the registries. Each file is replaced atomically, and its differences are published.
+        """Restore the registries. Each file is replaced atomically, and all changes are published.
 
         A snapshot of the current state is taken first. If the process is killed during the restore, only some of the
         files may have been restored. In that case, restore again.

@@ -56,7 +56,7 @@ class StaticSource:
 
 
 def check_tag(spec: ToolSpec) -> None:
-    """Check that a tool's tag is valid. An invalid one would break the parsing of every answer.
+    """Check that a tool's tag is valid. An invalid tag would break the parsing of all answers of models.
 
     Raises:
         RegistryError: The tag is invalid.

@@ -49,8 +49,9 @@ def build_registry_from_tool_service(
 
     Args:
         tool_service: The service.
-        strict: Whether a definition without a callable, a callable without a definition, or a pair that does not match
-            is an error. Otherwise it is skipped, logged, and listed in `Registry.problems`.
+        strict: Whether it is an error if a definition has no callable, a callable has no definition, or a callable does
+            not accept the parameters of its definition. Otherwise, each of these is skipped, logged, and listed in
+            `Registry.problems`.
         name: The name of the source.
 
     Raises:

@@ -42,7 +42,8 @@ class Update:
 
     Attributes:
         space_id: The space of the item; None for the space of the home.
-        state: The new state of the item, such as its digest, for keepers that reconcile; "" removes the stored state.
+        state: The new state of the item, such as its digest. It is stored, so that `RegistryUpdates.reconcile` can
+            compare it; "" removes the stored state.
     """
 
     subject: Subject
@@ -69,7 +70,7 @@ class RegistryUpdates:
         Args:
             events: The event log.
             lasting: The database with the event log.
-            records: The database with the generation of tools, which each change increments.
+            records: The database with the generation of the tools, a number that each change of a tool increments.
             clock: The source of time.
             space_id: The space of the home, such as ``shared:household``; used for changes without a space.
         """
@@ -81,7 +82,7 @@ class RegistryUpdates:
         lasting.create(_SCHEMA)
 
     def publish(self, subject: Subject, event: Happening, item_id: str, space_id: str | None = None) -> int:
-        """Publish one change that no keeper reconciles. Do not call it inside a transaction.
+        """Publish one change that `reconcile` will not check later. Do not call this method inside a transaction.
 
         Returns:
             The offset of the event.
@@ -122,10 +123,12 @@ class RegistryUpdates:
 
         Args:
             keeper: The keeper.
+            subject: The kind of the items.
             truth: The state of every existing item, by id.
+            space_id: The space of the items; None for the space of the home.
             disabled: The items that are disabled.
             always: Items to publish even if unchanged. A disabled item is published twice, as written and as disabled.
-            among: The only items to compare, for a keeper that knows that all others are published.
+            among: The items to compare, if the keeper knows that all others are published; None for all items.
             gone: Function that returns what happened to an item that no longer exists, given its last state.
 
         Returns:
@@ -146,7 +149,7 @@ class RegistryUpdates:
         return differences
 
     def leave_other_spaces(self, keeper: str, subject: Subject) -> None:
-        """Publish the deletion of this keeper's items in other spaces, in which the home may have been before."""
+        """Publish the deletion of this keeper's items in spaces to which the home may have belonged before."""
         gone = self._elsewhere(keeper, subject)
         for start in range(0, len(gone), _AT_ONCE):
             self.publish_all(gone[start : start + _AT_ONCE], keeper=keeper)

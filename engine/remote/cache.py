@@ -40,7 +40,7 @@ class Cached:
 
     Attributes:
         identity: The identity of the module, or `ANY_IDENTITY` if it was not recorded.
-        fetched_at: The time at which the manifest was fetched, in UTC.
+        fetched_at: The time (UTC) at which the manifest was fetched.
     """
 
     identity: str
@@ -81,7 +81,7 @@ class Cached:
 
 
 class ManifestCache(Protocol):
-    """Stores manifests. Its methods never raise: if the cache fails, that is logged, and modules are asked instead."""
+    """Stores manifests. Its methods never raise: if the cache fails, that is logged and the modules are asked."""
 
     async def load(self, name: str) -> Cached | None: ...
 

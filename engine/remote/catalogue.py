@@ -58,7 +58,7 @@ class Catalogue:
         self._all: tuple[RemoteTool, ...] | None = None
 
     def entry(self, name: str) -> CatalogueEntry | None:
-        """Return a configured module's entry, after dropping an expired manifest, or None for any other name."""
+        """Return the entry of a configured module, or None for any other name. An expired manifest is dropped first."""
         entry = self._entries.get(name)
         if entry is not None and entry.cached is not None and not self._fresh(entry.cached):
             entry.cached, entry.tools, self._all = None, {}, None
@@ -95,7 +95,7 @@ class Catalogue:
         return refusal(text, "module_unreachable", FailureClass.RETRYABLE)
 
     def newer(self, name: str, cached: Cached) -> bool:
-        """Return whether a cached manifest is valid and newer than the known one."""
+        """Return whether a cached manifest is valid, and newer than the one in use."""
         entry = self._entries[name]
         ours = cached.identity in {ANY_IDENTITY, entry.module.identity} and self._fresh(cached)
         return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)

@@ -223,7 +223,7 @@ def not_let_in(module: str, status: int, by: str) -> ToolFailure:
 
 
 class Unavailable(httpx.HTTPStatusError):
-    """Status 503. The call is retried once if the module declares the tool read-only (MOD-4)."""
+    """The module answered with status 503. If it declares the tool read-only, the call is retried once (MOD-4)."""
 
     most_repeats = 1
 
@@ -235,7 +235,7 @@ async def _status_error(response: httpx.Response) -> httpx.HTTPStatusError:
     except (httpx.HTTPError, TooLarge):
         said = ""
     if response.is_redirect:
-        said = "a redirect, which is not followed; if its target is the module, configure that URL"
+        said = "a redirect, which is not followed; if it leads to the module, configure its target as the URL"
     text = f"Module returned status {response.status_code}: {said or response.reason_phrase}"
     kind = Unavailable if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE else httpx.HTTPStatusError
     return kind(text, request=response.request, response=response)

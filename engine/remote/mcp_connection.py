@@ -120,7 +120,7 @@ class McpConnection:
             ready.set_exception(error)
 
     def _account(self, lived_s: float) -> None:
-        """Record the end of a connection. Each short-lived connection after the second doubles the wait."""
+        """Record the end of a connection. Each short-lived one after the second doubles the wait before the next."""
         self._short_lives = 0 if lived_s >= HEALTHY_S else self._short_lives + 1
         if self._short_lives > 1 and not self._closed:
             wait = min(FIRST_WAIT_S * 2 ** (self._short_lives - 2), LONGEST_WAIT_S)

@@ -55,12 +55,12 @@ def produced(module: str, result: CallToolResult, workspace: Workspace) -> Any:
 
 
 def text_of(content: Sequence[Block]) -> str:
-    """Return the text of an error answer."""
+    """Return the text parts of an answer that reports an error."""
     return "\n".join(block.text for block in content if isinstance(block, TextContent)).strip()
 
 
 def _line(module: str, block: Block, workspace: Workspace, files: list[str]) -> str:
-    """Return the text of one block for the model. Written files are added to `files`."""
+    """Return what the model reads for one content block of an answer. Files that are written are added to `files`."""
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ImageContent | AudioContent):

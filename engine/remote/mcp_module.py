@@ -204,7 +204,7 @@ class McpModule:
         return gone
 
     def _failure(self, error: MCPError) -> ToolFailure:
-        """Convert an error to a failure. The SDK hides its HTTP status, so the last response's status is used."""
+        """Convert an error to a failure. The SDK hides the HTTP status of an error, so the last response's is used."""
         status = self._http.status if self._http is not None else 0
         if self._drop_if_gone(error):
             # A server that does not know the session has not processed the call.

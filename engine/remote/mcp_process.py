@@ -94,7 +94,7 @@ async def _receive(
     to_us: MemoryObjectSendStream[SessionMessage | Exception],
     ended: Callable[[], None],
 ) -> None:
-    """Read one message per line. The connection ends when this function returns."""
+    """Read one message per line of the process's stdout. The connection ends when this function returns."""
     assert process.stdout is not None  # noqa: S101 -- for the type checker: it is a pipe
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with to_us:
@@ -149,7 +149,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _exited(process: asyncio.subprocess.Process) -> bool:
-    """Return whether the process exits within `GRACE_S` seconds. Unlike `process.wait`, do not wait for its pipes."""
+    """Return whether the process exits within `GRACE_S` seconds. Unlike `process.wait`, ignore its pipes."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             while process.returncode is None:  # noqa: ASYNC110 -- there is no event for it

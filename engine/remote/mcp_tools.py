@@ -1,4 +1,4 @@
-"""Converts the list of an MCP server to tools (MOD-6).
+"""Converts the list that an MCP server sends (`tools/list`) to tools (MOD-6).
 
 A server's hints cannot be verified, and a malicious server could describe anything as harmless. Therefore only hints
 that make the engine stricter are believed, unless the operator declares the server trusted.
@@ -32,7 +32,7 @@ class Hints(BaseModel):
     idempotent: Annotated[bool | None, Field(alias="idempotentHint")] = None
 
     def annotations(self, *, trusted: bool) -> Annotations:
-        """Derive annotations. A tool counts as destructive if its server is untrusted or sends no hints."""
+        """Derive annotations. A tool counts as destructive unless a trusted server says otherwise."""
         if not trusted:
             return Annotations(destructive=True)
         read_only = self.read_only is True
@@ -65,7 +65,7 @@ class McpToolList(BaseModel):
 
 
 def kept_of(tools: list[Tool]) -> list[dict[str, Any]]:
-    """Return the parts of the listed tools that are used, with long names and descriptions shortened."""
+    """Return those parts of the listed tools that Knackbox uses. Long names and descriptions are shortened."""
     return [_kept(each) for each in tools]
 
 

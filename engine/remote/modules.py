@@ -26,7 +26,7 @@ BURST_S = 0.2  # a module's notifications within this time are combined
 
 
 class Modules:
-    """A source of the tools of all configured modules, named ``module.tool``. Use it from a single event loop."""
+    """A source of the tools of all configured modules. Tools are called ``module.tool``. Use it from one event loop."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Modules:
         return self._catalogue.states()
 
     async def refresh(self, names: Iterable[str] | None = None) -> list[ModuleState]:
-        """Ask modules for their manifests concurrently, by default all modules (MOD-2), and return the modules' states.
+        """Ask these modules, or all if `names` is None, for their manifests concurrently (MOD-2). Return their states.
 
         A module that fails keeps its cached manifest.
 
@@ -154,7 +154,7 @@ class Modules:
         await self._cache.aclose()
 
     async def _wait_a_little(self, names: Sequence[str]) -> None:
-        """Ask these modules for their manifests, and wait for answers until `PATIENCE_S` after the last request."""
+        """Ask these modules for their manifests. Wait for answers until `PATIENCE_S` seconds after the last request."""
         asked = [self._ask(name) for name in names]
         left = max((self._began[name] + PATIENCE_S for name in names), default=0.0) - asyncio.get_running_loop().time()
         if asked and left > 0:
@@ -236,7 +236,7 @@ class Modules:
                 self._published[name] = truth
 
     def _announce(self, name: str) -> None:
-        """Ask the module for its manifest after it announced a change, once for several notifications in a row."""
+        """Ask a module that announced a change for its manifest. Several notifications in a row lead to one request."""
         if name not in self._announced:
             task = self._announced[name] = asyncio.create_task(self._ask_soon(name))
             task.add_done_callback(lambda _: self._announced.pop(name, None))

@@ -79,7 +79,9 @@ class RedisCache:
         await self._redis.aclose()
 
     async def _from_others(self, name: str, data: bytes) -> Cached:
-        """Read an entry that another program stored. The age is derived from the time to live, or is 0 without one.
+        """Read an entry that another program stored.
+
+        Its age is derived from its remaining time to live. An entry that does not expire counts as new.
 
         Raises:
             ValueError: The entry is invalid.

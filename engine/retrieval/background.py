@@ -27,14 +27,14 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The mean and the standard deviation of the cosine similarities of the lines of small talk."""
+    """The mean and the standard deviation of the cosines of lines of small talk and the vectors nearest to them."""
 
     mean: float = 0.0
     spread: float = 1.0
 
     @classmethod
     def of(cls, figures: Floats) -> "Usual":
-        """Calculate the mean and the standard deviation of cosines. Each is raised to its lower bound if necessary."""
+        """Calculate the mean and the standard deviation of cosines. Both are raised to a lower bound if necessary."""
         if not len(figures):
             return cls()
         return cls(max(float(figures.mean()), LEAST_MEAN), max(float(figures.std()), LEAST_SPREAD))

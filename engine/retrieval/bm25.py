@@ -53,7 +53,12 @@ def impacts(fields: Sequence[Field], splitter: Terms) -> dict[str, float]:
 
 @dataclass(slots=True)
 class _Postings:
-    """The documents that contain a term: parallel arrays of their slot numbers, sorted, and of the term's impacts."""
+    """The documents that contain a term, as parallel arrays.
+
+    Attributes:
+        slots: The slots (document numbers), sorted.
+        impacts: The term's impact on each of these documents.
+    """
 
     slots: "array[int]" = field(default_factory=lambda: array("I"))
     impacts: "array[float]" = field(default_factory=lambda: array("f"))
@@ -110,7 +115,7 @@ class Bm25:
         self._free.append(slot)
 
     def weights(self, terms: Sequence[str]) -> dict[str, float]:
-        """Return the weight of each term of a request: its rarity, reduced for numbers. Unknown terms weigh most."""
+        """Return the weight of each term of a request: its rarity, or less for a number. Unknown terms are rarest."""
         return {
             term: float(rarity(len(self), len(p.slots) if (p := self._postings.get(term)) else 0)) * weight_of(term)
             for term in terms
@@ -121,7 +126,7 @@ class Bm25:
         return self.scored(self.weights(self._terms.of(query)), k)
 
     def scored(self, weights: Mapping[str, float], k: int) -> list[tuple[str, float]]:
-        """Return the `k` best documents for terms with given weights, as `search` does for a text."""
+        """Return the `k` best documents for terms with these weights. `search` does the same for a text."""
         scores = np.zeros(len(self._id_at), dtype=np.float32)
         for term, weight in weights.items():
             postings = self._postings.get(term)

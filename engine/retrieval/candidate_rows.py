@@ -28,7 +28,7 @@ class CandidateRow:
 
 
 class CandidateRows:
-    """Caches documents' rows by slot number. Not thread-safe; `StoredIndex` holds a lock while it uses the cache."""
+    """Caches rows by slot (document number). Not thread-safe; `StoredIndex` holds a lock while it uses the cache."""
 
     def __init__(self) -> None:
         self._known: dict[int, CandidateRow] = {}

@@ -16,8 +16,8 @@ class Field:
     """A part of a document, with its weight for BM25F.
 
     Attributes:
-        usual: The typical length of such a field, in terms.
-        b: How much a greater length reduces the score, from 0 to 1.
+        usual: The typical number of terms in such a field.
+        b: How much a greater number of terms reduces the score, from 0 to 1.
     """
 
     text: str
@@ -60,7 +60,11 @@ class Document:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The fields for BM25. The weights were tuned on one half of BFCL's requests; most of them hardly matter."""
+        """The fields for BM25.
+
+        The weights were tuned on half of the requests of BFCL (the Berkeley Function-Calling Leaderboard). Most weights
+        hardly matter.
+        """
         return (
             Field(self.called, weight=2.0, usual=3.0, b=0.3),
             Field(self.text, weight=2.0),

@@ -27,7 +27,8 @@ class FitEvidence:
         nearness: Cosine of the request and the document's nearest vector, in standard deviations above the mean cosine
             of lines of small talk and their nearest vectors in this index.
         head: Share of the words in the document's name and description that match the request, from 0 to 1.
-        chat: How much the request resembles small talk, in standard deviations above the mean of lines of small talk.
+        chat: How much the request resembles small talk, in standard deviations above the mean with which a line of
+            small talk resembles the other lines.
     """
 
     words: float
@@ -38,7 +39,7 @@ class FitEvidence:
 
     @property
     def terms(self) -> dict[str, float]:
-        """The terms of the model's sum, by name. Positive ones are evidence that the document is useful."""
+        """The summands of the logistic model, by name. Positive ones are evidence that the document is useful."""
         return {
             "words": WORDS * log1p(self.words),
             "request": REQUEST * log1p(self.request),

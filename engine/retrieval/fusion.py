@@ -1,9 +1,9 @@
 """Combines several rankings into one by a convex combination of normalized scores.
 
-Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval" (ACM TOIS 2023), find this better than
-reciprocal rank fusion, and normalization from a fixed minimum more stable than from the observed minimum. Here every
-score is divided by the best score of its list. The fixed minimum is 0, which is BM25's lowest score and the cosine of
-unrelated texts. docs/design/retrieval.md has measurements.
+Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval" (ACM TOIS 2023), found that this is better
+than reciprocal rank fusion, and that scores should be normalized with a fixed minimum, which is more stable than the
+observed minimum. Here every score is divided by the best score of its list. The fixed minimum is 0, which is BM25's
+lowest score and the cosine of unrelated texts. docs/design/retrieval.md has measurements.
 """
 
 from collections.abc import Mapping, Sequence

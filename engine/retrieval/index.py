@@ -137,7 +137,7 @@ class HybridIndex:
     def search(self, query: str, k: int, weigh: Weigh | None = None) -> list[Ranked]:
         """Return the `k` best documents, best first.
 
-        Documents whose exact name is in the query rank first; the spelling may differ in case, or have `-` for `_`.
+        Documents that the query names rank first. The query may spell a name in another case, or with `-` for `_`.
 
         Args:
             query: The request.
@@ -194,7 +194,7 @@ class HybridIndex:
         return {id_: 2 if self._documents[id_].called in spelled else 1 for id_ in ids}
 
     def _usual_cosines(self, background: Background) -> Usual:
-        """Return the mean and spread of the cosines of small-talk lines and their nearest vectors in this index."""
+        """Return how near lines of small talk usually are to their nearest vectors in this index."""
         state = (self._collection.revision, len(self._owner))
         if self._usual is None or self._usual[0] != state:
             best = [list(self._nearest(probe, 1).values()) for probe in background.probes]
@@ -263,7 +263,7 @@ class HybridIndex:
         return VectorReconciliation(len(missing), len(stale))
 
     def _count_own_writes(self, before: int, writes: int) -> None:
-        """Mark the index's own writes as checked. If others wrote meanwhile, the next search reconciles again."""
+        """Mark the index's own writes as checked. If other processes wrote, too, the next search reconciles again."""
         if self._checked_revision == before and self._collection.revision == before + writes:
             self._checked_revision = before + writes
         else:

@@ -110,7 +110,7 @@ class IndexFile:
             if time.monotonic() > until:
                 raise StoreBusy(
                     f"{self._path}: other processes have been using the search index for {deadline_s:g} s, so deleted "
-                    "content could not be erased. Try again, or stop them."
+                    "content could not be erased. Try again, or stop these processes."
                 )
             time.sleep(_ERASE_POLL_S)
 

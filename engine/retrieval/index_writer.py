@@ -1,4 +1,8 @@
-"""`IndexWriter`: writes documents to the file of a `StoredIndex` in one transaction. Also defines the file's tables."""
+"""`IndexWriter`: writes documents to the file of a `StoredIndex` in one transaction. Also defines the file's tables.
+
+A slot is the number of a document, and a position is the number of a vector. A chunk is a range of slots or positions
+whose data share a row.
+"""
 
 import hashlib
 import sqlite3
@@ -46,9 +50,9 @@ class _Changes:
     """The changes that one transaction makes to postings, document counts and vectors.
 
     Attributes:
-        postings: For each term and chunk, the term's impact by slot; None removes a posting.
+        postings: For each term and chunk, the term's impact on the changed documents, by slot. None removes a posting.
         holders: For each term, the change in the number of documents that contain it.
-        vectors: For each chunk, the slots of the documents that own its vectors, and the vectors.
+        vectors: For each chunk of positions, its vectors, and the slots of the documents to which they belong.
     """
 
     postings: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
@@ -198,7 +202,7 @@ class IndexWriter:
 
 
 class _VectorPositions:
-    """Assigns positions to vectors. The positions of replaced vectors are used first, then new ones at the end."""
+    """Assigns positions to vectors. It uses the positions of replaced vectors first, then new ones at the end."""
 
     def __init__(
         self, connection: sqlite3.Connection, dimensions: int, chunks: dict[int, tuple[Ints, Vectors]]
@@ -212,7 +216,7 @@ class _VectorPositions:
         """Store a vector and return its position.
 
         Args:
-            slot: The slot of the document that owns the vector.
+            slot: The slot of the document to which the vector belongs.
             vector: The vector.
             old: Positions that may be reused. If one is used, it is removed from this list.
         """

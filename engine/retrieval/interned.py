@@ -19,7 +19,7 @@ class Interned:
         self._free: list[int] = []
 
     def __len__(self) -> int:
-        """Return the highest number that was ever assigned, plus one."""
+        """Return the length of an array that the numbers can index: the highest number ever assigned, plus one."""
         return len(self._text_at)
 
     def get(self, text: str) -> int | None:

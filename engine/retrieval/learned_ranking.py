@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.integer]
 
 
 def hashed(terms: Iterable[str]) -> list[int]:
-    """Hash the words of a text. Return the bucket number (from 1) of each distinct term, with a sign from the hash."""
+    """Hash the terms of a text. Return the bucket (from 1) of each distinct term, with a sign from its hash."""
     codes = (zlib.crc32(term.encode()) for term in dict.fromkeys(terms))
     return [(code % BUCKETS + 1) * (1 if code & _SIGN else -1) for code in codes]
 
@@ -101,7 +101,7 @@ def reciprocal_rank(matrix: Floats | None, samples: Floats, owners: Ints, held: 
         matrix: The matrix of a model. None ranks by the dot product with the sum of each document's samples.
         samples: Features of all samples.
         owners: For each sample, the number of its document, counted from 0.
-        held: The indexes of the samples that are these requests, at most one per document.
+        held: Which samples are the held-out requests, as indexes of `samples`; at most one per document.
     """
     sums = np.zeros((int(owners.max()) + 1, samples.shape[1]), dtype=np.float32)
     rest = np.ones(len(samples), dtype=bool)

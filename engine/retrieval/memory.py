@@ -1,4 +1,4 @@
-"""`MemoryVectors`: a `VectorIndex` in memory with exact search, for small catalogues rebuilt at every start."""
+"""`MemoryVectors`: a `VectorIndex` in memory with exact search, for small sets of tools, indexed at every start."""
 
 from collections.abc import Sequence
 

@@ -41,7 +41,7 @@ class VectorMirror:
         self._stopped.set()
 
     def sync(self) -> tuple[int, int]:
-        """Write missing vectors and delete those without a document.
+        """Write missing vectors to the vector store, and delete those that belong to no document of the index.
 
         Returns:
             The number of vectors written, and the number deleted.

@@ -101,7 +101,7 @@ class TermPostings:
         holders: Mapping[int, int],
         allowed: Mask | None,
     ) -> Self:
-        """Read the postings of the rarest terms, at most `MOST_POSTINGS` unless the rarest term alone has more.
+        """Read the postings of the rarest terms: at most `MOST_POSTINGS`, unless the rarest term alone has more.
 
         Args:
             connection: Has an open transaction.
@@ -127,7 +127,7 @@ class TermPostings:
         return cls(kept, every, impacts)
 
     def scores(self, size: int) -> Floats:
-        """Return the BM25 scores of all slots, followed by a 0.
+        """Return the BM25 scores of all slots, followed by a 0 that stands for missing neighbours.
 
         Args:
             size: The number of slots.

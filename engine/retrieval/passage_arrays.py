@@ -1,7 +1,8 @@
 """`PassageArrays`: the data that a `PassageIndex` keeps in memory, as arrays indexed by slot (passage number).
 
 For half a million passages, the arrays take 128 MB for vectors in bytes, 16 MB for codes with one bit for each
-dimension, and 24 MB for columns. Only what other processes changed since the last use is read again.
+dimension, and 24 MB for columns (time, group and so on). Only what other processes changed since the last
+use is read again.
 """
 
 import sqlite3
@@ -78,7 +79,11 @@ def bit_codes(vectors: npt.NDArray[Any]) -> Codes:
 
 
 class CodedVectors:
-    """Vectors of one embedder by slot, read from a table with columns chunk, epoch and vectors. Not thread-safe."""
+    """Vectors of one embedder by slot. Not thread-safe.
+
+    They are read from a table with the columns chunk (a range of slots), epoch (which transaction wrote it) and
+    vectors.
+    """
 
     def __init__(self, table: str, dimensions: int) -> None:
         self._table = table
@@ -156,7 +161,7 @@ class PassageArrays:
         return True
 
     def allowed(self, connection: sqlite3.Connection, where: PassageFilter) -> Mask:
-        """Return a mask of the slots whose passage passes a filter."""
+        """Return a mask of the slots whose passages a filter allows."""
         mask: Mask = self.columns["used"] != 0
         for name, wanted in (("kind", where.kinds), ("space", where.spaces), ("group", where.groups)):
             if wanted is not None:

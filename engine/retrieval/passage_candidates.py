@@ -21,8 +21,9 @@ Floats = npt.NDArray[np.float32]
 def above(figures: npt.NDArray[Any], count: int) -> Ints:
     """Return the positions of the `count` greatest figures, in order, and of some that are nearly as great.
 
-    The threshold is the `count`-th greatest of the block maxima. At least `count` figures reach it, and not many more
-    if there are many blocks. Finding the maxima takes a tenth of the time of a partition.
+    The figures are divided into blocks, and the threshold is the `count`-th greatest of the blocks' maxima. At least
+    `count` figures reach it, and not many more if there are many blocks. Finding the maxima takes a tenth of the time
+    of partitioning all figures.
     """
     if len(figures) <= count:
         return np.arange(len(figures))
@@ -55,7 +56,7 @@ def by_words(scores: Floats, columns: Columns, allowed: Mask, count: int) -> Int
     """Return the slots with the best BM25 scores, after the scores of neighbouring passages are added.
 
     Args:
-        scores: The score of each slot, 0 if the slot is not allowed, followed by a 0.
+        scores: The score of each slot, which is 0 for a slot that is not allowed, and another 0 at the end.
         columns: The columns of all slots.
         allowed: A mask of the slots that may be returned.
         count: The number of slots to return; ties with the last one are returned as well.
@@ -67,7 +68,7 @@ def by_words(scores: Floats, columns: Columns, allowed: Mask, count: int) -> Int
 
 
 def preselected(arrays: PassageArrays, vector: Vectors, allowed: Mask, count: int) -> Ints:
-    """Return, in ascending order, the slots whose vectors are probably nearest."""
+    """Return the slots whose vectors are probably nearest to `vector`, in ascending order of the slots."""
     if np.count_nonzero(allowed) <= count:
         return np.flatnonzero(allowed)
     nearness = arrays.vectors.nearness(vector)
@@ -77,7 +78,7 @@ def preselected(arrays: PassageArrays, vector: Vectors, allowed: Mask, count: in
 
 
 class Meaning:
-    """The cosines of passages and a request, calculated on demand."""
+    """The cosine of a request and each passage, calculated on demand."""
 
     def __init__(self, arrays: PassageArrays, vector: Vectors, allowed: Mask) -> None:
         self._arrays = arrays

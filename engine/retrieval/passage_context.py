@@ -1,8 +1,8 @@
 """Adds the scores of neighbouring passages to a passage's own: what was said before and after is part of its meaning.
 
-An answer often has no word of the request, because the question before it has them. Therefore a passage that follows a
-question gets a larger share of the question's score. Scores are added when a search runs, so a new passage does not
-change stored ones.
+An answer often has no word of the request, because these words are in the question before it. Therefore a passage that
+follows a question gets a larger share of the question's score. Scores are added when a search runs, so the terms and
+the vector that are stored for a passage do not depend on its neighbours.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def gathered(figures: Floats, slots: Ints, columns: Columns) -> Floats:
     """Return the figures of some slots, with the weighted figures of their neighbours added.
 
     Args:
-        figures: Indexed by slot, with a last value of 0 for neighbours that do not exist.
+        figures: One figure for each slot, and a 0 at the end that stands for missing neighbours.
         slots: The slots.
         columns: The columns of all slots.
     """

@@ -115,7 +115,7 @@ class PassageIndex:
             query: The request.
             k: The number of results.
             where: Restricts what may be returned. Other passages do not influence the order either.
-            near: The id of a passage that the request follows up on. Its neighbours rank higher.
+            near: The id of a passage that the request follows up on. The passages around it rank higher.
         """
         # Use one BLAS thread, because these products take less time than synchronizing threads, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
@@ -148,7 +148,7 @@ class PassageIndex:
             return [FoundPassage(ids[int(slots[at])], float(scores[at]), float(fits[at])) for at in order]
 
     def similar(self, text: str, k: int, where: PassageFilter = EVERYTHING) -> list[tuple[str, float]]:
-        """Return the ids of the `k` passages whose vectors are nearest to a text's, each with the cosine similarity."""
+        """Return the ids of the `k` passages that are nearest to a text, each with the cosine of the two vectors."""
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
             vector = self._embedder.embed([text])[0]
@@ -180,7 +180,7 @@ class PassageIndex:
     def _match(
         self, connection: sqlite3.Connection, request: list[RequestWord], slots: Ints, allowed: Mask
     ) -> MatchedWords:
-        """Compare a request with the passages in these slots. Matches in neighbouring passages add to `covered`."""
+        """Compare a request with the passages in these slots. What their neighbours cover is added to `covered`."""
         every = neighbourhood(slots, self._arrays.columns)
         every = every[allowed[every]]
         matched = self._words.match(connection, request, every)

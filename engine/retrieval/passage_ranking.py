@@ -23,12 +23,12 @@ class PassageFigures:
 
     Attributes:
         words: BM25 scores.
-        meaning: Cosines.
-        matched: The share of the request's words that match.
+        meaning: Cosines of the candidates and the request.
+        matched: The share of the request's words that match the candidate.
         titled: 1 if a word of the candidate's title is in the request, otherwise 0.
         foreign: 1 if the candidate has a title, but no word of it is in the request, otherwise 0.
         group: The score of the group that a candidate is in.
-        length: The number of terms.
+        length: The number of terms in the candidate.
         asks: 1 if the candidate ends with a question, otherwise 0.
     """
 

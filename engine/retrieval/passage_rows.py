@@ -1,6 +1,7 @@
 """Changes the tables of a `PassageIndex` in a transaction: numbered texts, slots, and rows of columns and vectors.
 
-A slot is the number of a passage. Changes are collected and written once at the end, because passages share rows.
+A slot is the number of a passage. A chunk is a range of slots whose columns and vectors share a row.
+Changes are collected and written at the end, so that each row is written only once.
 """
 
 import sqlite3
@@ -43,7 +44,7 @@ class NumberedTexts:
         self._change.update(numbers)
 
     def release(self, numbers: Iterable[int]) -> None:
-        """Count one passage less that uses each of these numbers."""
+        """Count one passage fewer that uses each of these numbers."""
         self._change.subtract(numbers)
 
     def store(self) -> None:
@@ -83,7 +84,7 @@ class Slots:
 
 
 class ChunkRows:
-    """Reads and writes the columns and vectors of slots. Not thread-safe."""
+    """Reads and writes the columns and vectors of slots, one chunk at a time. Not thread-safe."""
 
     def __init__(self, connection: sqlite3.Connection, dimensions: int) -> None:
         self._connection = connection
@@ -105,7 +106,7 @@ class ChunkRows:
         vectors[slot % ROW_SLOTS] = 0
 
     def store(self, epoch: int) -> None:
-        """Write all rows that were read or changed."""
+        """Write all rows that were read or changed, marked with this epoch (the number of the transaction)."""
         rows = [
             (chunk, epoch, columns.tobytes(), vectors.tobytes()) for chunk, (columns, vectors) in self._chunks.items()
         ]

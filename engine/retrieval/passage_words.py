@@ -78,7 +78,7 @@ class PassageWords:
     def _similarity(
         self, connection: sqlite3.Connection, request: Sequence[RequestWord], numbers: Ints
     ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return the similarity of each request word (row) to these words, and a mask of words in the request."""
+        """Return the similarity of each request word (row) to these words, and a mask of those that the request has."""
         self._read(connection, numbers)
         vectors = self._embedder.embed([each.word for each in request])
         similarity = word_similarity(vectors, unit(self._vectors[numbers]))

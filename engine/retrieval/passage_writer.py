@@ -45,11 +45,11 @@ Ints = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class _StoredPassage:
-    """A stored passage.
+    """A row of the table `passages`.
 
     Attributes:
         terms: The numbers of the passage's terms.
-        words: The number of one word for each term.
+        words: For each term, the number of a word from which the term was stemmed.
         place: The number of the passage's group.
         position: The passage's position in the group.
     """
@@ -168,7 +168,7 @@ class _Transaction:
         Args:
             id_: The id of the passage.
             row: The passage's row.
-            heads: The number of terms in the title. They come first in the row.
+            heads: The number of terms in the title. They come first in `row.terms`.
             impacts: The impact of each term.
             vector: The embedding of the passage.
         """
@@ -181,7 +181,7 @@ class _Transaction:
         self.connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
     def link(self, row: _StoredPassage) -> None:
-        """Store the neighbours of a passage in its columns, and the passage in its neighbours' columns."""
+        """Write the slots of a passage's neighbours to its columns, and its slot to the columns of its neighbours."""
         query = "SELECT slot FROM passages WHERE place = ? AND position = ? LIMIT 1"
         for name, back, step in (("before", "after", -1), ("after", "before", 1)):
             found = self.connection.execute(query, (row.place, row.position + step)).fetchone()

@@ -27,8 +27,8 @@ def terms_of(connection: sqlite3.Connection, terms: Sequence[str]) -> dict[str, 
 class Postings:
     """Caches the postings of recently used terms. Not thread-safe; `StoredIndex` holds a lock while it uses them.
 
-    A term that many documents contain is stored as one impact for each slot (document number), any other term as the
-    slots of its documents and the impact on each.
+    For a term that many documents contain, the cache has an impact for every slot (document number). For any other
+    term, it has the slots of the documents that contain the term, and the impact on each.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Postings:
 
 
 def best_of(scores: Floats, count: int) -> dict[int, float]:
-    """Return the `count` best scores above 0 by slot, and all ties with the last one for a stable order."""
+    """Return the `count` best scores above 0, by slot. Ties with the last one are included, for a stable order."""
     found = above(scores, count)
     found = found[scores[found] > 0]
     if len(found) > count:
@@ -106,8 +106,8 @@ def best_of(scores: Floats, count: int) -> dict[int, float]:
 def above(scores: Floats, count: int) -> Ints:
     """Return the positions of the `count` greatest scores, in order, and of some others that are nearly as great.
 
-    The threshold is the `count`-th greatest of the block maxima, which at least `count` scores reach. Partitioning the
-    maxima takes a tenth of the time of partitioning all scores.
+    The scores are divided into blocks, and the threshold is the `count`-th greatest of the blocks' maxima. At least
+    `count` scores reach it. Partitioning the maxima takes a tenth of the time of partitioning all scores.
     """
     blocks = min(count * _BLOCKS, len(scores) // _IN_BLOCK)
     if blocks <= count:

@@ -14,15 +14,15 @@ class Ranked:
 
     Attributes:
         id: Id of the document.
-        score: The score relative to the best result of this query, from 0 to 1, times the document's factor. If the
-            query contains the document's name, 1 is added, or 2 if the spelling is exact.
+        score: The score relative to the best result of this query, from 0 to 1, times the document's factor (`Weigh`).
+            If the query contains the document's name, 1 is added, or 2 if the spelling is exact.
         similarity: Cosine of the query and the document's nearest vector; 0 if it was not among the nearest.
         bm25: BM25 score; 0 if no word matched.
         covered: Share of the query's words for which the document has the same or a similar word, from 0 to 1.
         fit: Probability that the document is useful, from 0 to 1 (`FitEvidence.probability`); 1 if named.
         named: Whether the query contains the document's name.
-        learned: Score of the learned ranking, from 0 to 1 for the best candidate; 0 without a model.
-        clauses: Scores by words and meaning for each clause of the request, from 0 to 1; empty for a single clause.
+        learned: Score of the learned ranking, from 0 to 1. The best candidate has 1. Always 0 without a model.
+        clauses: The score for each clause of the request, from 0 to 1; empty if the request has only one clause.
         evidence: The figures from which `fit` was calculated; None if the result was not ranked by an index.
     """
 

@@ -44,17 +44,17 @@ class Figures:
     Attributes:
         ids: The candidates.
         sparse: BM25 scores of the candidates that share a word with the request.
-        dense: Cosine similarities of the candidates that are among the nearest.
+        dense: Cosine similarities of the candidates that are among the nearest documents.
         named: 2 for a candidate whose exact name is in the request, 1 if the spelling differs in case or `-` for `_`.
         matched: Result of the word-by-word comparison, in the order of `ids`.
         terms: Number of terms in the request.
         request: `FitEvidence.request`.
         chat: `FitEvidence.chat`.
-        usual: Mean and deviation of the cosine of a line of small talk and its nearest vector in the same index.
+        usual: Mean and standard deviation of the cosine of a line of small talk and its nearest vector in the index.
         clauses: The figures for each clause; empty if the request has only one clause.
         learned: Scores of the learned ranking in the order of `ids`; None without a model.
         weight: Weight of the learned ranking, from 0 to 1.
-        farthest: The lowest cosine in the search for the nearest documents: an upper bound for all other documents.
+        farthest: The lowest cosine among the nearest documents. The cosines of all other documents are not higher.
     """
 
     ids: Sequence[str]

@@ -2,7 +2,8 @@
 
 A transformer takes about 10 ms for each text, too long to search all documents with it. It only compares the request
 with the texts of the best results, whose vectors are computed in a background thread and kept. Until the model is
-loaded, results stay as they are. A result whose texts have no vectors yet keeps its relative score.
+loaded, results stay as they are. A result whose texts have no vectors yet is not compared, and keeps the score that
+it has relative to the best result.
 """
 
 import logging
@@ -153,7 +154,7 @@ def _weight(terms: int) -> float:
 def _relative(
     vectors: Vectors, results: Sequence[Ranked], texts: Mapping[str, Sequence[str]], known: Mapping[str, Vectors]
 ) -> Floats:
-    """Return the similarity of each result (column) relative to the best one; -1 for a result without vectors.
+    """Return the similarity of each result (column) divided by that of the best result; -1 for one without vectors.
 
     All texts of a result count, but texts much farther from the request than the result's nearest text count little.
 

@@ -2,7 +2,7 @@
 
 The file is an SQLite database, so changes are atomic and immediately visible to all processes. Postings and vectors are
 blobs that numpy reads without conversion. A search reads the postings of its terms and the words of its candidates. It
-compares the request with the first dimensions of every vector, and then with the nearest vectors in all dimensions.
+compares the request first with a few dimensions of every vector, and then with all dimensions of the nearest vectors.
 Everything in the file can be rebuilt: a damaged file, or one made with another embedder, is replaced by an empty one.
 """
 
@@ -46,7 +46,9 @@ class StoredIndex:
         """Create an index.
 
         Args:
-            dense_weight: Weight of vectors in selecting candidates, from 0 (words only) to 1.
+            path: The file. It is created on first use.
+            embedder: Makes the vectors.
+            dense_weight: How much vectors count when candidates are selected: from 0 (only words) to 1 (only vectors).
         """
         self._file = IndexFile(path, f"{FORMAT}:{embedder.name}:{embedder.dimensions}", TABLES)
         self._embedder = embedder
@@ -106,7 +108,7 @@ class StoredIndex:
         Args:
             query: The request.
             k: The number of results.
-            weigh: Returns factors for the scores of the candidates, such as success rates.
+            weigh: Returns a factor for the score of each candidate, such as a success rate.
         """
         # Use one BLAS thread, because these products take less time than synchronizing threads, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
@@ -157,7 +159,11 @@ class StoredIndex:
         return ranking(figures, k, weigh)
 
     def learned_shares(self, query: str, ids: Collection[str]) -> dict[str, LearnedShares]:
-        """Return how a query contributes to these documents' scores in the learned ranking; empty without a model."""
+        """Return how a query contributes to the score of each of these documents in the learned ranking.
+
+        Returns:
+            The contributions by document id; empty if no model is trained yet.
+        """
         with self._reading() as connection:
             self._catch_up(connection)
             slots = [row[0] for row in select_in(connection, "SELECT slot FROM documents WHERE id", ids)]
@@ -188,7 +194,11 @@ class StoredIndex:
             return self._file.write(lambda connection: self._learned.store(connection, row))
 
     def vectors_of(self, ids: Iterable[str]) -> tuple[list[str], Vectors]:
-        """Return the vectors of these documents, and a name for each, for a vector store."""
+        """Return the names and the vectors of these documents, to be added to a vector store.
+
+        Returns:
+            A name for each vector, and the vectors in the same order. A document may have several vectors.
+        """
         names: list[str] = []
         rows: list[int] = []
         with self._reading() as connection:
@@ -215,7 +225,7 @@ class StoredIndex:
             yield connection
 
     def _forget(self) -> None:
-        """Discard everything read from the file."""
+        """Discard everything in memory that was read from the file."""
         self._table.forget()
         self._learned.forget()
         self._match.clear()
@@ -276,12 +286,12 @@ def _count(connection: sqlite3.Connection) -> int:
 
 
 def _known_weights(words: Sequence[QueryWord]) -> dict[int, float]:
-    """Return the weights of the words that occur in documents, by term id."""
+    """Return the weights of those words of a request that occur in documents, by term id."""
     return {word.number: word.weight for word in words if word.number is not None}
 
 
 def _named_in(connection: sqlite3.Connection, query: str) -> dict[int, int]:
-    """Return the slots of documents named in the query, each with 2 for the exact spelling, or 1 for a similar one."""
+    """Return the slots of the documents that the query names: 2 for the exact spelling, 1 for a similar one."""
     spelled = names_in(query)
     rows = select_in(connection, "SELECT slot, called FROM documents WHERE folded", {folded(word) for word in spelled})
     return {slot: 2 if called in spelled else 1 for slot, called in rows}

@@ -33,18 +33,18 @@ class QueryWord:
 
 
 class StoredMatch:
-    """Compares requests with documents. Not thread-safe; `StoredIndex` holds a lock while it uses it."""
+    """Compares requests with documents. Not thread-safe; `StoredIndex` holds a lock while it uses this object."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._words = WordCache(embedder.dimensions)
         self._asked = RequestWords(embedder)
 
     def clear(self) -> None:
-        """Discard everything read from the file."""
+        """Discard everything in memory that was read from the file."""
         self._words.clear()
 
     def forget_holders(self) -> None:
-        """Discard the cached document counts of terms, because the index has changed."""
+        """Discard the cached counts of how many documents contain each term, because the index has changed."""
         self._words.forget_holders()
 
     def parts(
@@ -55,7 +55,7 @@ class StoredMatch:
         parts: Sequence[Sequence[int]],
         documents: int,
     ) -> list[Matched]:
-        """Compare parts of a request with the words of each of these documents.
+        """Compare each part of a request, such as a clause, with the words of each of these documents.
 
         Args:
             connection: Has an open transaction.

@@ -1,7 +1,8 @@
-"""`StoredRanking`: the learned ranking of a `StoredIndex`, stored in the same file as a few versions of one matrix.
+"""`StoredRanking`: the learned ranking of a `StoredIndex`. The file of the index contains the newest versions of it.
 
-A document's weights are not stored, but calculated from its texts. Therefore the model needs no memory per document,
-and a request that is added to a document takes effect at once. A version only says how much each feature counts.
+A version is one matrix, which says how much each feature counts. A document's weights are not stored, but calculated
+from its texts. Therefore the model needs no memory per document, and a past request that is added to a document's
+texts takes effect at once, without training.
 """
 
 import sqlite3
@@ -34,7 +35,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class StoredRanking:
-    """Trains, stores and reads versions of a learned ranking. Not thread-safe; `StoredIndex` holds a lock."""
+    """Trains, stores and reads versions of a learned ranking. Not thread-safe; `StoredIndex` does the locking."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
@@ -43,7 +44,7 @@ class StoredRanking:
         self.model: LearnedRanking | None = None
 
     def forget(self) -> None:
-        """Discard what was read from the file."""
+        """Discard everything in memory that was read from the file."""
         self._version, self._trained_with, self.model = 0, 0, None
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
@@ -98,7 +99,7 @@ class StoredRanking:
         """Return how a request contributes to the score of each of these documents; empty without a model.
 
         Args:
-            words: The terms of the request, each with its word.
+            words: The terms of the request, each with the word that was stemmed to it.
             vector: The embedding of the request.
             rows: The documents.
             vectors: All vectors of the index.
@@ -145,7 +146,7 @@ class StoredRanking:
 
     @staticmethod
     def store(connection: sqlite3.Connection, row: tuple[int, int, int, bytes]) -> None:
-        """Add a version, and delete all but the newest."""
+        """Add a version, and delete all but the newest `_KEPT` versions."""
         connection.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?)", row)
         connection.execute("DELETE FROM models WHERE version <= ?", (row[0] - _KEPT,))
 

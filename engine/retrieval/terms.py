@@ -47,7 +47,7 @@ class Terms:
 
 
 def weight_of(term: str) -> float:
-    """Return the weight of a term of a request, before multiplication by its rarity."""
+    """Return the weight of a term of a request, before it is multiplied by the term's rarity."""
     return NUMBER_WEIGHT if term[0].isdigit() else 1.0
 
 

@@ -31,14 +31,14 @@ Floats = npt.NDArray[np.float32]
 
 
 class VectorTable:
-    """All vectors, by position, and the slot (number) of each vector's document. Not thread-safe."""
+    """Holds all vectors by position, and the slot (number) of each vector's document. Not thread-safe."""
 
     def __init__(self, dimensions: int) -> None:
         self._dimensions = dimensions
         self.forget()
 
     def forget(self) -> None:
-        """Discard everything read from the file."""
+        """Discard everything in memory that was read from the file."""
         self._epoch = -1
         self._rows = 0
         self._vectors: Vectors = np.zeros((0, self._dimensions), dtype=np.float32)
@@ -60,7 +60,11 @@ class VectorTable:
 
     @property
     def usual(self) -> Usual:
-        """The mean and deviation, over all probes, of a probe's greatest cosine with any vector."""
+        """How similar unrelated text is to the vectors. It is measured with the probes of `catch_up`.
+
+        For each probe, the cosine with the most similar vector is taken. The result is the mean and the deviation of
+        these cosines.
+        """
         return self._usual
 
     def catch_up(self, connection: sqlite3.Connection, epoch: int, probes: Vectors) -> bool:
@@ -68,8 +72,8 @@ class VectorTable:
 
         Args:
             connection: Has an open transaction.
-            epoch: The number of the last change.
-            probes: Vectors of lines of small talk, which are compared with all vectors.
+            epoch: The number of the last change to the index.
+            probes: Vectors of lines of small talk, which are compared with all vectors for `usual`.
 
         Returns:
             Whether anything had changed.
@@ -133,7 +137,10 @@ class VectorTable:
         return near
 
     def _preselect(self, vector: Vectors, wanted: int) -> Ints | slice:
-        """Return the positions of vectors whose first dimensions are nearest, in order. A small index returns all."""
+        """Return the positions of the vectors whose first dimensions are nearest to those of `vector`, in order.
+
+        In a small index, these are all positions.
+        """
         size = max(_PRESELECTED, 4 * wanted)
         if self._rows <= size:
             return slice(0, self._rows)

@@ -1,4 +1,4 @@
-"""`WordCache`: recently used words of an index, as arrays."""
+"""`WordCache`: keeps recently used words of an index in arrays."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.float32]
 
 
 class WordCache:
-    """Caches words of an index by number: their terms, vectors, and how many documents contain their terms.
+    """Caches the words of an index by number: each word's term and vector, and how many documents contain the term.
 
-    A number always denotes the same word. Not thread-safe; `StoredIndex` holds a lock while it uses it.
+    A number always denotes the same word. Not thread-safe; `StoredIndex` holds a lock while it uses this object.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -36,11 +36,14 @@ class WordCache:
         self.forget_holders()
 
     def forget_holders(self) -> None:
-        """Discard how many documents contain each term, because the index has changed."""
+        """Discard the cached counts of how many documents contain each term, because the index has changed."""
         self._holders: Floats = np.zeros(0, dtype=np.float32)  # by term number; -1 if missing
 
     def places(self, connection: sqlite3.Connection, words: Ints) -> Ints:
-        """Return each word's place (array index), which is valid until the next call. Missing words are read."""
+        """Return each word's place (array index), which is valid until the next call.
+
+        Words that are not cached yet are read from the file.
+        """
         highest = int(words.max()) if len(words) else -1
         self._at = _enlarged(self._at, highest + 1)
         missing = np.unique(words[self._at[words] < 0])
@@ -89,7 +92,7 @@ class WordCache:
 
 
 class RequestWords:
-    """Caches the vectors of words of requests, because splitting a word into tokens takes 15 microseconds."""
+    """Caches the vectors of the words in requests, because splitting a word into tokens takes 15 microseconds."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder

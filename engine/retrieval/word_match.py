@@ -71,7 +71,7 @@ class WordLists:
 def compare(
     similarity: Floats, weights: Floats, rare: Floats, words: WordLists, parts: Sequence[Sequence[int]]
 ) -> list[Matched]:
-    """Compare parts of a request with documents word by word.
+    """Compare each part of a request, such as a clause, with documents word by word.
 
     Args:
         similarity: The similarity, from 0 to 1, of each word of the request (row) to each word of `words.distinct`
@@ -121,7 +121,7 @@ class _Words:
 
 
 class WordMatch:
-    """Compares requests with documents. Not thread-safe; `HybridIndex` holds a lock while it uses it."""
+    """Compares requests with documents. Not thread-safe; `HybridIndex` holds a lock while it uses this object."""
 
     def __init__(self, embedder: Embedder, terms: Terms) -> None:
         self._embedder = embedder
@@ -158,7 +158,7 @@ class WordMatch:
         """Compare a request with documents.
 
         Args:
-            words: The terms of the request, each with its word.
+            words: The terms of the request, each with the word that was stemmed to it.
             weights: The weights of the terms.
             ids: The ids of the documents.
         """

@@ -1,7 +1,7 @@
 """`active_list`: the tools of a turn, in a stable order.
 
-Static tools come first, then acquired skills, then composed skills, each sorted by name. The long constant part is at
-the beginning so that providers can reuse their prompt caches. Equal inputs produce equal bytes.
+Static tools (all that are not skills) come first, then acquired skills, then composed skills, each sorted by name. The
+long constant part is at the start so that providers can reuse their prompt caches. Equal inputs produce equal bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,7 +62,7 @@ def append_acquired(
     for tool in acquired:
         spec = tool.spec
         if spec.name in reserved:
-            dropped.append(Dropped(spec.name, f"its name shadows a static tool; rename the {spec.origin} one"))
+            dropped.append(Dropped(spec.name, f"its name shadows a static tool; rename the {spec.origin} skill"))
         else:
             kept.append(tool)
     more, doubled = _unique(frozenset(tool.spec.name for tool in active_tools), kept)

@@ -67,13 +67,13 @@ class _ListPart:
 
 @dataclass(slots=True)
 class _Base:
-    """The static tools of one combination of the sources' answers.
+    """Caches the static tools, and the lists built from them, while every source returns the same tools as before.
 
-    The answers are referenced here, because their id() is used as a key and must not be reused.
+    The sources' answers are referenced here, because their id() is used as a key and must not be reused.
 
     Attributes:
         by_turn: The static tools offered to each kind of turn (the turn without its query).
-        skills: The skills last offered to each kind of turn, with the answers from which this part was built.
+        skills: The skills last offered to each kind of turn, with the answers from which their list was built.
     """
 
     answers: tuple[Tools, ...]
@@ -100,8 +100,8 @@ class Assembly:
         Args:
             configured: Requirements that are met (`ToolSpec.requires`).
             timeout_s: Seconds within which each source must answer.
-            disabled: Returns the time at which each disabled tool was disabled, by id. Called for each list, after the
-                sources have answered.
+            disabled: Returns the time at which each disabled tool was disabled, by tool id. Called for each list, after
+                the sources have answered.
             look_again: Called before each list is built. It returns the requirements that are met now, or None if they
                 have not changed. Pass None instead of a function if requirements never change.
         """
@@ -161,7 +161,7 @@ class Assembly:
             self._bases.clear()
 
     def _split(self, answer: Sequence[Tool]) -> Offered:
-        """Split the tools that a source returned by their origin."""
+        """Group the tools of a source's answer by origin."""
         if type(answer) is not tuple:
             return Offered.of(answer)
         try:
@@ -172,7 +172,7 @@ class Assembly:
             return split
 
     def _base(self, answers: tuple[Tools, ...]) -> _Base:
-        """Return the static tools of all sources."""
+        """Return the `_Base` of these answers (the static tools of each source), from the cache if possible."""
         key = tuple(map(id, answers))
         try:
             return self._bases[key]
@@ -183,7 +183,7 @@ class Assembly:
             return base
 
     def _static(self, base: _Base, kind: Turn) -> _ListPart:
-        """Return the static tools that are offered to this kind of turn."""
+        """Return the static tools that are offered to this kind of turn (the turn without its query)."""
         try:
             return base.by_turn[kind]
         except KeyError:
@@ -192,7 +192,10 @@ class Assembly:
             return part
 
     def _skills(self, base: _Base, acquired: Sequence[Tools], composed: Sequence[Tools], kind: Turn) -> _ListPart:
-        """Return the skills that are offered to this kind of turn. The last result for each kind is cached."""
+        """Return the skills that are offered to this kind of turn (the turn without its query).
+
+        The last result for each kind is cached.
+        """
         offered = (*acquired, *composed)
         known = base.skills.get(kind)
         if known is not None and len(known[0]) == len(offered) and all(map(is_, known[0], offered)):

@@ -27,7 +27,7 @@ class Dropped:
 
 
 def why_not(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
-    """Return why this tool cannot work (availability); "" if it can."""
+    """Return why this tool cannot work in this turn (availability); "" if it can."""
     if not spec.requires and not spec.features:
         return ""
     missing = [each for each in spec.requires if each not in configured]
@@ -45,12 +45,18 @@ def permitted(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  #
 
 
 def deferred(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- required of every stage
-    """Return why the tool is omitted as deferred; "" if it is not. Omitted tools can still be found and called."""
+    """Return why a deferred tool is omitted from the list; "" if the tool is not omitted.
+
+    A deferred tool is one that agents are meant to find with discovery. It can be called even if it is omitted.
+    """
     return "deferred, found by discovery" if spec.defer_loading and not turn.include_deferred_tools else ""
 
 
 def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- required of every stage
-    """Return why the tool search flow omits the tool; "" if it does not. Such tools can still be found and called."""
+    """Return why the tool search flow omits the tool; "" if the tool is not omitted.
+
+    This flow lists only the tools of discovery, which find and call all others.
+    """
     return "found by discovery" if turn.use_tool_search_flow and spec.category != DISCOVERY else ""
 
 

@@ -109,7 +109,7 @@ class Discovery:
                 return Listing(sorted(found, key=lambda spec: spec.name), after)
 
     async def look_up(self, names: Collection[str], turn: Turn) -> dict[str, ToolSpec]:
-        """Return the specs of the tools with these names that may be called in this turn, by name."""
+        """Return the specs, by name, of those named tools that this turn may call."""
         return await self._look_up.specs(everything(turn), names)
 
     async def describe(self, name: str, turn: Turn) -> ToolSpec:
@@ -160,7 +160,7 @@ class _Candidates:
     """The tools that a query is compared with.
 
     Attributes:
-        rankings: For each paged source, the results that the turn may call, each with its fit.
+        rankings: For each paged source, the results that the turn may call, each with a score of how well it fits.
         acquired: The specs of these results.
         others: The specs of all other tools.
         looked_at: How many results each paged source returned.
@@ -173,7 +173,7 @@ class _Candidates:
     gaps: list[str] = field(default_factory=list)
 
     def is_enough(self, limit: int, wanted: int) -> bool:
-        """Return whether there are enough results, or the sources have no more."""
+        """Return whether there are `limit` results, or each source returned fewer than the `wanted` ones requested."""
         return len(self.acquired) >= limit or all(found < wanted for found in self.looked_at)
 
 
@@ -258,7 +258,7 @@ class Redirecting:
 
 
 class DiscoverySource(StaticSource):
-    """Offers the three discovery tools, but only to turns that use the tool search flow."""
+    """Offers the three discovery tools, only to turns with the tool search flow, whose lists have no other tools."""
 
     def __init__(self) -> None:
         super().__init__(SOURCE, (search_tools, describe_tool, Redirecting(execute_tool.spec, execute_tool)))

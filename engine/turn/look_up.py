@@ -15,7 +15,7 @@ _OVER = 5  # look up this many times more names than requested, because the turn
 
 
 def everything(turn: Turn) -> Turn:
-    """Return a copy of the turn whose list includes deferred tools and every listed skill."""
+    """Return a copy of the turn whose list has all tools, also deferred ones and skills unrelated to the query."""
     return replace(turn, query=None, include_deferred_tools=True, use_tool_search_flow=False)
 
 
@@ -23,7 +23,7 @@ def everything(turn: Turn) -> Turn:
 class LookUp:
     """Looks up the tools on a turn's list, by name or alias.
 
-    In a turn with the tool search flow, it looks up the tools that a search can find.
+    In a turn with the tool search flow, whose list has only the discovery tools, it looks up what these tools find.
 
     Attributes:
         sources: Returns the sources. Called for each look-up.

@@ -1,4 +1,4 @@
-"""`tool_page`: pages through the list of a turn without a query, so that callers need not load every skill at once."""
+"""`tool_page`: pages through the tools of a turn that has no query. So callers need not load all skills at once."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ async def tool_page(
     """Return one page of a turn's list.
 
     The first page contains all tools of ordinary sources. Every page contains the next tools of each `PagedSource`. If
-    there is only one page, it is the turn's whole list. A turn with a query, or with the tool search flow, has only one
-    page.
+    there is only one page, it is the turn's whole list. A turn with a query, or with the tool search flow (which lists
+    only the discovery tools), has only one page.
 
     Args:
         assembly: Builds the list.

@@ -89,7 +89,7 @@ async def test_dropped_tools_are_reported_with_the_reason():
     assert Dropped("postgres_admin", "not configured: postgres_dsn") in listed.dropped
     assert Dropped("image_generation", "not configured: image_client") in listed.dropped
     assert Dropped("vision_analysis", "the model has no vision") in listed.dropped
-    assert Dropped("execute", "its name shadows a static tool; rename the acquired one") in listed.dropped
+    assert Dropped("execute", "its name shadows a static tool; rename the acquired skill") in listed.dropped
     assert [each.name for each in listed.dropped] == sorted(each.name for each in listed.dropped)
 
 

@@ -19,8 +19,8 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def audit(
     ctx: typer.Context,
-    tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="Only calls of this tool.")] = "",
-    failed: Annotated[bool, typer.Option("--failed", help="Only calls that did not succeed.")] = False,
+    tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="Show only calls of this tool.")] = "",
+    failed: Annotated[bool, typer.Option("--failed", help="Show only calls that did not succeed.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many calls to show.")] = 20,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +59,7 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def shown_data(data: dict[str, Any]) -> str:
-    """Return the data that a tool added, as JSON. Long data is truncated; `--json` shows all of it."""
+    """Return, as JSON, the data that a tool added to the audit. Long data is truncated; `--json` shows all of it."""
     if not data:
         return ""
     text = json.dumps(data, ensure_ascii=False)

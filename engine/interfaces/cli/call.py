@@ -27,7 +27,7 @@ def call(
     args: Annotated[
         str, typer.Option("--args", metavar="JSON|@FILE", help="The arguments as one JSON object; @- reads stdin.")
     ] = "{}",
-    allow_list: Annotated[str, typer.Option("--allow-list", help="Call as an agent with this allow-list.")] = "",
+    allow_list: Annotated[str, typer.Option("--allow-list", help="The name of the allow-list to apply.")] = "",
     agent: Agent = None,
     as_json: Json = False,
 ) -> None:
@@ -61,7 +61,7 @@ def exit_code(result: ToolResult) -> Exit:
 
 
 def parse_arguments(given: str) -> dict[str, Any]:
-    """Return the object in `--args`. End the command if it is invalid."""
+    """Return the object in `--args`. If it is invalid, end the command."""
     where = "--args"
     text = given
     if given.startswith("@"):

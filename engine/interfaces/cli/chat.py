@@ -1,4 +1,4 @@
-"""`knackbox chat`: the autonomous loop with the configured model. Only the answer goes to stdout."""
+"""`knackbox chat`: lets the configured model work on messages with the tools. Only the answer goes to stdout."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ MAX_PROGRESS_LINES = 20  # progress lines printed for one call
 @app.command()
 def chat(
     ctx: typer.Context,
-    message: Annotated[str | None, typer.Argument(help="What to do. Without it, a dialogue starts.")] = None,
+    message: Annotated[str | None, typer.Argument(help="The task. Without one, a dialogue starts.")] = None,
     agent: Agent = None,
     as_json: Json = False,
 ) -> None:

@@ -27,9 +27,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 
 GOOD = frozenset({OK, State.ENFORCED.value})
 COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.SKIPPED: "yellow"}
-SelfCheck = Annotated[
-    bool, typer.Option("--self-check", help="Test the sandbox instead: its contract, and escape attempts.")
-]
+SelfCheck = Annotated[bool, typer.Option("--self-check", help="Test the sandbox instead, including escape attempts.")]
 
 
 @app.command()

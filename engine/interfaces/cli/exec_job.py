@@ -25,7 +25,7 @@ def code_of(file: str | None, given: str | None) -> str:
     try:
         return read_input(file, "exec").decode()
     except UnicodeDecodeError as error:
-        fail(f"exec: {file} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it.", Exit.USAGE)
+        fail(f"exec: {file} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it to UTF-8.", Exit.USAGE)
 
 
 def stdin_of(file: str | None) -> bytes:
@@ -77,4 +77,4 @@ def destination(text: str) -> Destination:
     try:
         return canonical_destination(Destination.parse(text.strip()))
     except ValueError as error:
-        raise typer.BadParameter(f"{error}. Write it like api.example.com:443") from None
+        raise typer.BadParameter(f"{error}. Write the destination like api.example.com:443") from None

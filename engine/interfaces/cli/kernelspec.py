@@ -33,7 +33,7 @@ def install(
     prefix: Annotated[
         Path | None, typer.Option("--prefix", metavar="DIR", help="Install for the Jupyter of the environment at DIR.")
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="The kernelspec's name, for programs.")] = kernelspec.NAME,
+    name: Annotated[str, typer.Option("--name", help="The kernelspec's name in programs.")] = kernelspec.NAME,
     display_name: Annotated[
         str, typer.Option("--display-name", help="The name that Jupyter displays.")
     ] = kernelspec.DISPLAY_NAME,

@@ -24,7 +24,7 @@ OWN = {
     "exec": OwnCommand("engine.interfaces.cli.run_code", "Run code in a fresh box."),
     "run": OwnCommand("engine.interfaces.cli.notebook", "Run a notebook in a box, cell by cell."),
     "call": OwnCommand("engine.interfaces.cli.call", "Call one tool."),
-    "tools": OwnCommand("engine.interfaces.cli.tools", "List the tools of a turn, and why other tools are left out."),
+    "tools": OwnCommand("engine.interfaces.cli.tools", "List the tools offered in a turn, and why others are not."),
     "chat": OwnCommand("engine.interfaces.cli.chat", "Talk to the configured model, which uses the tools."),
     "audit": OwnCommand("engine.interfaces.cli.audit", "List recorded calls and how they ended."),
     "registry": OwnCommand("engine.interfaces.cli.registry", "Register tools, prompts and agents, and take snapshots."),
@@ -34,7 +34,7 @@ OWN = {
     "modules": OwnCommand("engine.interfaces.cli.modules", "List and check remote modules and their tools."),
     "doctor": OwnCommand("engine.interfaces.cli.doctor", "Show which protections work here, and what is missing."),
     "mcp": OwnCommand("engine.interfaces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
-    "serve": OwnCommand("engine.interfaces.cli.serve", "Serve the tools over HTTP, and manage its tokens."),
+    "serve": OwnCommand("engine.interfaces.cli.serve", "Serve the tools over HTTP, and manage the server's tokens."),
     "bench": OwnCommand("engine.interfaces.cli.bench", "Run the benchmarks of a source checkout."),
     "demo": OwnCommand(
         "engine.interfaces.cli.demo", "Show how skills are learned, found and called, and how failures are handled."

@@ -20,9 +20,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def mcp(
     ctx: typer.Context,
     *,
-    allow_list: Annotated[
-        str, typer.Option("--allow-list", help="Serve the tools of an agent with this allow-list.")
-    ] = "",
+    allow_list: Annotated[str, typer.Option("--allow-list", help="The name of the allow-list to apply.")] = "",
     agent: Agent = None,
 ) -> None:
     """Serve the tools over MCP (stdio) until the client closes the connection or a signal stops the server."""

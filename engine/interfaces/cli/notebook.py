@@ -42,8 +42,9 @@ def run(
 ) -> None:
     """Run a notebook in a box without network access. It can access only the workspace; other files it writes are lost.
 
-    The run stops at the first cell that fails, with exit code 1, but the executed cells are still written. A cell with
-    the tag raises-exception may fail. With --json, stdout contains one JSON object and no outputs of cells.
+    The run stops at the first cell that fails, with exit code 1, but --output and --in-place still write the outputs up
+    to there. A cell with the tag raises-exception may fail. With --json, stdout contains one JSON object and no outputs
+    of cells.
     """
     target = writable(file, output, in_place=in_place)
     data = read_input(str(file), "run")
@@ -97,7 +98,7 @@ def run(
 
 
 def writable(file: Path, output: Path | None, *, in_place: bool) -> Path | None:
-    """Return the file for the executed notebook. End the command, before anything runs, if it cannot be written."""
+    """Return the file for the executed notebook. End the command, before running it, if the file is not writable."""
     if output is not None and in_place:
         fail("run: use either --output or --in-place, not both.", Exit.USAGE)
     if not file.is_file():
@@ -109,7 +110,7 @@ def writable(file: Path, output: Path | None, *, in_place: bool) -> Path | None:
 
 
 def box_options(workspace: Path | None, memory: int | None, *, read_only: bool) -> dict[str, Any]:
-    """Return the options of the kernel's box. End the command if they are invalid."""
+    """Return the options of the kernel's box. End the command if an option is invalid."""
     if workspace is None and read_only:
         fail("run: --read-only needs --workspace.", Exit.USAGE)
     if workspace is not None and not workspace.is_dir():
@@ -121,7 +122,7 @@ def box_options(workspace: Path | None, memory: int | None, *, read_only: bool) 
 
 
 def backend_options(ctx: typer.Context) -> dict[str, Any]:
-    """Return the options of the configured sandbox backend. End the command if it does not support kernels."""
+    """Return the options of the configured sandbox backend. End the command if the backend does not support kernels."""
     if options(ctx).unsafe_no_sandbox:
         fail("run: notebooks only run in a box. Remove --unsafe-no-sandbox.", Exit.USAGE)
     _, settings = settings_of(ctx)

@@ -21,7 +21,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 class NotebookScreen:
     """Prints outputs: results and displays to stdout, tracebacks to stderr, and streams to the stream of the same name.
 
-    It belongs to the event loop in which the notebook runs.
+    Use it only in the event loop in which the notebook runs.
     """
 
     def __init__(self, cells: Sequence[int], *, shows: bool) -> None:
@@ -88,8 +88,8 @@ class NotebookScreen:
 def _presentable(text: str, target: TextIO, *, colours: bool) -> str:
     """Return the text as it is written to `target`.
 
-    If that is a terminal, dangerous control characters are removed. Otherwise, only colour codes are removed, and only
-    if `colours` is False.
+    If `target` is a terminal, dangerous control characters are removed. Otherwise, only colour codes are removed, and
+    only if `colours` is False.
     """
     if target.isatty():
         return _CONTROLS.sub(r"\1", text)

@@ -36,7 +36,7 @@ class ProgressBar(Spinner):
 
 
 class _RichBar:
-    """A `rich.progress.Progress` with one task, as `Spinner` shows it."""
+    """Adapts a `rich.progress.Progress` with one task to the `Shown` protocol, so that `Spinner` can show it."""
 
     def __init__(self, label: str) -> None:
         from rich.console import Console  # noqa: PLC0415 -- most commands end before a bar must be shown

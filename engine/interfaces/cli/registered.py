@@ -37,7 +37,7 @@ _FIELDS: dict[RegistryKind, frozenset[str]] = {
 
 
 def kind_of(envelope: dict[str, Any]) -> RegistryKind:
-    """Return the kind of an envelope, recognised by fields that no other kind has.
+    """Return the kind of item in an envelope (a registry item as JSON), recognised by fields that no other kind has.
 
     Raises:
         RegistryError: The envelope has no field that identifies its kind, or has fields of several kinds.

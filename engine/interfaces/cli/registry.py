@@ -78,7 +78,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def register(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="One JSON object, or a list; - reads stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file with one JSON object or a list; - reads stdin.")],
     kind: Annotated[
         RegistryKind | None,
         typer.Option("--kind", help="The kind of the items; by default recognised by their fields."),
@@ -152,7 +152,7 @@ def delete(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_
 
 @app.command()
 def health(ctx: typer.Context, as_json: Json = False) -> None:
-    """Import every adapter. The exit code is 1 if an adapter is unusable or an entry could not be loaded."""
+    """Import every adapter. The exit code is 1 if an adapter is unusable or a registry entry could not be loaded."""
 
     async def work(engine: Engine) -> tuple[dict[str, str], list[str]]:
         problems = [str(problem) for problem in await engine.registries.problems()]

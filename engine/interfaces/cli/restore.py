@@ -48,7 +48,7 @@ def restore(
         emit_json({"restored": backup.name, "files": sorted(only or backup.sizes), "replaced_kept_in": str(kept)})
         return
     say(f"restored the databases of {backup.taken:%Y-%m-%d %H:%M:%S} UTC. The replaced files are in {kept}.")
-    say("idempotency keys used since that backup are forgotten. Skills are not affected: they are folders.")
+    say("idempotency keys used since that backup are forgotten. Skills, which are folders, are not affected.")
 
 
 def restore_files(home: Home, backups: Backups, backup: Backup, only: list[str] | tuple[()]) -> Path:

@@ -31,7 +31,7 @@ def exec_(
         str | None, typer.Argument(metavar="[FILE|-]", help="The file with the code; - reads it from stdin.")
     ] = None,
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="The arguments of the code.")
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="Arguments to pass to the code.")
     ] = None,
     *,
     code: Annotated[str | None, typer.Option("--code", "-c", help="The code itself, instead of a file.")] = None,

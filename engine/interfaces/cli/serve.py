@@ -89,13 +89,13 @@ def add(
     ] = "user",
     user: Annotated[str, typer.Option("--user", help="The user of the token; by default the name of the token.")] = "",
     agent: Annotated[
-        str, typer.Option("--agent", help="The agent of the token. A registered agent is limited by its entry.")
+        str, typer.Option("--agent", help="The agent that uses the token. A registered agent is limited by its entry.")
     ] = "main",
     module: Annotated[
         list[str] | None, typer.Option("--module", help="A module that the token may use. Repeatable.")
     ] = None,
     cap: Annotated[
-        list[str] | None, typer.Option("--cap", help="A cap of the agent, if the agent is not registered. Repeatable.")
+        list[str] | None, typer.Option("--cap", help="A cap (right) for an agent that is not registered. Repeatable.")
     ] = None,
     approves: Annotated[
         bool, typer.Option("--approves", help="Allow the token to approve calls of the user's other tokens.")

@@ -16,8 +16,8 @@ _UNLIMITED_WIDTH = 100_000  # columns in a pipe or a file, so that programs read
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     """Print a table on stdout. Strings are printed without interpreting markup; a `Text` has its own style.
 
-    The table is as wide as the terminal, or as `$COLUMNS` if that is set. Otherwise, in a pipe or a file, no cell is
-    folded.
+    The table is as wide as the terminal, or as `$COLUMNS` if that is set. In a pipe or a file without `$COLUMNS`, no
+    cell is folded.
     """
     table = Table(box=None, pad_edge=False)
     for heading in headings:

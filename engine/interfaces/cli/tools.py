@@ -29,11 +29,9 @@ def tools(
         str | None,
         typer.Option("--query", "-q", help="A message. Only learned skills that match it are shown."),
     ] = None,
-    allow_list: Annotated[
-        str, typer.Option("--allow-list", help="List the tools of an agent with this allow-list.")
-    ] = "",
+    allow_list: Annotated[str, typer.Option("--allow-list", help="The name of the allow-list to apply.")] = "",
     permission: Annotated[
-        PermissionLevel, typer.Option("--permission", help="List the tools of a user with this permission.")
+        PermissionLevel, typer.Option("--permission", help="List the tools for a user with this permission.")
     ] = "owner",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of learned skills.")] = 100,
     after: Annotated[

@@ -53,7 +53,7 @@ def build_app(
     """Return the application. Its OpenAPI document is at /openapi.json and needs a token unless `pages.docs` is set.
 
     Args:
-        context: The parts of the server that the routes use.
+        context: What the routes share, such as the engine.
         find: Function that returns the caller of a token, or None for an invalid token. It may block.
         names: The accepted values of the Host header.
         body: Limits of a request body.
@@ -99,7 +99,7 @@ def build_app(
 
 
 def health_route() -> APIRouter:
-    """Return the only route that needs no token."""
+    """Return the route that reports the state of the server, the only route that needs no token."""
     routes = APIRouter()
 
     @routes.get("/health", response_model=Health)

@@ -35,11 +35,11 @@ class PendingApproval:
     answer: "asyncio.Future[ApprovalAnswer]" = field(default_factory=asyncio.Future)
 
     def brief(self) -> dict[str, Any]:
-        """Return the JSON fields for a list, with shortened arguments."""
+        """Return the JSON fields of the approval for a list, with shortened arguments."""
         return {**self._common(), "arguments_shown": self.request.shown(_SHOWN_CHARACTERS)}
 
     def full(self) -> dict[str, Any]:
-        """Return the JSON fields with all arguments."""
+        """Return the JSON fields of the approval, with all arguments."""
         return {**self._common(), "arguments": self.request.arguments}
 
     def _common(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class PendingApproval:
 
 
 class HttpApprover:
-    """The pending approvals of one server. It belongs to one event loop."""
+    """Keeps the calls of one server that wait for approval, and receives the answers. Use it in one event loop."""
 
     def __init__(self) -> None:
         self._pending: dict[str, PendingApproval] = {}

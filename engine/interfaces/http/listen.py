@@ -33,7 +33,7 @@ def listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        text = f"--host {host}: no address has that name ({error}). Use a name or address of this machine."
+        text = f"--host {host}: this name has no address ({error}). Use a name or address of this machine."
         raise ConfigError(text) from error
     family, kind, protocol, _, address = found[0]
     if not allow_remote and not ipaddress.ip_address(address[0]).is_loopback:

@@ -1,4 +1,4 @@
-"""Routes of the module protocol: this engine as a module of another engine, and the modules it uses (MOD-5)."""
+"""Routes that make this engine a module of another engine, and routes for the modules that it uses itself (MOD-5)."""
 
 from collections.abc import AsyncIterator
 from dataclasses import asdict
@@ -36,7 +36,7 @@ def module_routes(context: RouteContext) -> APIRouter:
 
     @routes.post("/execute", response_model=ExecuteAnswer, responses=problems(422, 429))
     async def execute(body: ExecuteBody, caller: CurrentCaller, request: Request) -> Response:
-        """Call `module.tool`. The token determines the user; a `user_id` in the body is ignored."""
+        """Call the tool named `module.tool`. The token determines the user; a `user_id` in the body is ignored."""
         module, dot, tool = body.tool_name.partition(".")
         if not (module and dot and tool):
             text = f"Invalid tool name format: {body.tool_name}. Expected 'module.tool_name'."

@@ -19,7 +19,7 @@ TAGS = [
     {"name": "approvals", "description": "Calls that wait for a person's answer."},
     {
         "name": "modules",
-        "description": "The module protocol: this engine as a module of another, and the modules it uses.",
+        "description": "The module protocol: this engine as a module of another engine, and the modules it uses.",
     },
     {"name": "server", "description": "The state of the server itself."},
 ]
@@ -37,7 +37,8 @@ TOKEN = Security(_BEARER)
 def complete_document(app: FastAPI) -> None:
     """Complete the OpenAPI document of an application.
 
-    It adds that every operation needs a token, except those open to everyone, and gives schemas their public names.
+    The function marks every operation as needing a token, except those open to everyone, and gives schemas their public
+    names.
     """
     generate = app.openapi
 

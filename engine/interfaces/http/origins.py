@@ -14,7 +14,7 @@ _EXPOSED_HEADERS = ("Retry-After",)  # response headers that pages may read, bes
 class CrossOrigin:
     """ASGI middleware around the edge. It answers preflight requests and passes all others to the edge.
 
-    Wildcards and cookies are not supported; a page must send its token itself.
+    Wildcards and cookies are not supported; a page must send a token in the Authorization header.
     """
 
     def __init__(self, edge: ASGIApp, *, origins: frozenset[str], names: HostNames) -> None:

@@ -46,7 +46,7 @@ class Pace:
         self._mean_s += _SMOOTHING * (now - since - self._mean_s)
 
     def retry_after_s(self, caller: Hashable, now: float) -> float:
-        """Return how many seconds the caller should wait, and reserve a slot for it at that time."""
+        """Return how many seconds the caller should wait, and reserve a slot for the caller at that time."""
         age = now - self._sum_of_starts / self.taken if self.taken else 0.0
         before = sum(count for _, count in self._promises.counts(now))
         wait = min(max((before + 1) * max(self._mean_s, age) / self._slots, _MIN_WAIT_S), _MAX_WAIT_S)

@@ -1,4 +1,4 @@
-"""Code that all routes use: the parts of the server, the caller of a request, and the documented error responses."""
+"""Code that all routes use: the objects they share, the caller of a request, and the documented error responses."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from engine.interfaces.http.tokens import Caller
 
 @dataclass(frozen=True, slots=True)
 class RouteContext:
-    """The parts of one server. `module_name` is the engine's name as a module of another engine."""
+    """What the routes of one server share. `module_name` is the engine's name as a module of another engine."""
 
     engine: Engine
     calls: RunningCalls

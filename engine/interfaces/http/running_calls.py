@@ -105,7 +105,7 @@ class RunningCall:
 
 
 class RunningCalls:
-    """All running calls of one server. It belongs to one event loop."""
+    """Starts, tracks and cancels the calls of one server's clients. Use it in one event loop."""
 
     def __init__(self, engine: Engine, max_per_token: int, still_valid: Callable[[Caller], bool]) -> None:
         """Create the object without any calls.
@@ -147,8 +147,8 @@ class RunningCalls:
             client: Identifies one of several clients that use the same token, if known.
 
         Raises:
-            HttpProblem: 503 while the server stops, 429 when the token has too many calls, 409 when its user has a
-                running call with this id.
+            HttpProblem: 503 while the server stops, 429 when the token has too many calls, 409 when the caller's user
+                already has a running call with this id.
         """
         if self._stopping:
             raise unavailable("The server is stopping. Nothing was run.")
@@ -158,7 +158,7 @@ class RunningCalls:
             text = f"This token already has {self._max_per_token} running calls (`calls_per_token` of [http])."
             wait = whole_seconds(pace.retry_after_s(client, now))
             raise HttpProblem(
-                HTTPStatus.TOO_MANY_REQUESTS, f"{text} Wait until one of them ends.", {"Retry-After": wait}
+                HTTPStatus.TOO_MANY_REQUESTS, f"{text} Wait until one of the token's calls ends.", {"Retry-After": wait}
             )
         engine_id = secrets.token_hex(16)
         clock = self._engine.services.clock
@@ -185,7 +185,7 @@ class RunningCalls:
         return running
 
     def cancel(self, caller: Caller, call_id: str) -> bool:
-        """Cancel a call of this user. Its client receives a result. Return False if the user has no such call."""
+        """Cancel a call of the caller's user, and return whether there was one. Its client receives a result."""
         running = self._by_id.get((caller.user, call_id))
         return running is not None and self._engine.cancel(running.engine_id)
 
@@ -196,7 +196,7 @@ class RunningCalls:
             self._engine.cancel(running.engine_id)
 
     async def aclose(self) -> None:
-        """Stop, and wait a bounded time for the running calls to finish."""
+        """Do what `stop` does, and wait a bounded time for the running calls to finish."""
         self.stop()
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=CLOSE_TIMEOUT_S)

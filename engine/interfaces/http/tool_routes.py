@@ -30,7 +30,7 @@ def tool_routes(context: RouteContext) -> APIRouter:
 
     @routes.get("", response_model=ToolList, responses=problems(422))
     async def tools(options: Annotated[ListOptions, Query()], caller: CurrentCaller) -> Response:
-        """List the tools of a turn. Their order stays the same from turn to turn; many skills are split into pages."""
+        """List the tools of a turn. Their order is the same in every turn. Many skills are split into pages."""
         page = await context.engine.tool_page(options.turn_of(caller), options.after, options.limit)
         try:
             formatted = FORMATS[options.format]([tool.spec for tool in page.listed.tools])

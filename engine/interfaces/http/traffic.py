@@ -1,4 +1,4 @@
-"""`Traffic`: counts the calls being answered and refuses those that would wait too long (load shedding).
+"""`Traffic`: counts the calls being answered, and refuses new calls that would wait too long (load shedding).
 
 A refusal costs much less than a call, so an overloaded server can still refuse at once.
 """
@@ -22,7 +22,7 @@ _NEVER_REFUSED = 16  # calls are only refused if more than this many are running
 
 
 class Traffic:
-    """Tracks all calls of one server, from their arrival to the end of their response. It belongs to one event loop."""
+    """Tracks all calls of one server, from their arrival to the end of their response. Use it in one event loop."""
 
     def __init__(self) -> None:
         self._backlog = Backlog()

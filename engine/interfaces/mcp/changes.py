@@ -12,7 +12,7 @@ _PAGE = 500
 
 
 class ToolChanges:
-    """Reads new events of the event log and notifies every client when one is about tools.
+    """Reads new events of the event log and notifies every client when an event reports a change of tools.
 
     It does not subscribe to the log: a client lists the tools when it connects, so earlier events do not matter.
     """
@@ -31,7 +31,7 @@ class ToolChanges:
         await self._clients.tools_changed()
 
     async def _tools_changed(self) -> bool:
-        """Read all new events. Return whether one reports a change of tools."""
+        """Read all new events. Return whether one of them reports a change of tools."""
         changed = False
         while found := await anyio.to_thread.run_sync(self._events.read, self._read_to, _PAGE):
             self._read_to = max(self._read_to, found[-1].offset)

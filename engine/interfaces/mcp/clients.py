@@ -6,7 +6,7 @@ from mcp.server.subscriptions import SubscriptionBus, ToolsListChanged
 
 
 class Clients:
-    """The clients of one server.
+    """Notifies the clients of one server that the tools have changed.
 
     Clients with protocol version 2026-07-28 or later are notified through a bus, older ones through their sessions.
     """

@@ -57,7 +57,7 @@ _CURRENT: ContextVar[_Elicitation | None] = ContextVar("knackbox_mcp_elicitation
 
 
 class McpElicitation:
-    """Asks the user of the client that made the call. It belongs to one event loop."""
+    """Asks the user of the client that made the call. Use it in one event loop."""
 
     def __init__(self) -> None:
         self._suspended: dict[str, _SuspendedCall] = {}

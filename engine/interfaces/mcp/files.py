@@ -37,7 +37,7 @@ _IMAGE_TYPES = BINARY - {"application/pdf"}
 
 
 class LinkedFiles:
-    """The linked files of one client. Thread-safe; every method except `listed` reads the disk."""
+    """The files that one client may read. Thread-safe; every method except `listed` reads the disk."""
 
     def __init__(self, workspace: FolderWorkspace) -> None:
         self._workspace = workspace
@@ -78,7 +78,9 @@ class LinkedFiles:
         with self._lock:
             link = self._links.get(uri)
         if link is None:
-            raise MCPError(INVALID_PARAMS, f"{uri}: no result of this session has named it. Call a tool to read files.")
+            raise MCPError(
+                INVALID_PARAMS, f"{uri}: no result of this session has named this file. Call a tool to read files."
+            )
         try:
             data = self._workspace.read(link.name, READ_BYTES)
         except (OSError, WorkspaceError) as error:

@@ -48,7 +48,7 @@ class McpHandler(Protocol):
 
 
 class Opening:
-    """A handler that is opened when it is first used. It belongs to one event loop.
+    """A handler that is opened when it is first used. Use it in one event loop.
 
     The task that runs `hold` opens and closes the handler.
     """

@@ -31,7 +31,7 @@ class ProgressRelay:
         self._events(message, fraction)
 
     def finish(self) -> None:
-        """End `forward` after it has sent all reports. It must be called in the thread of the event loop."""
+        """End `forward` after it has sent all reports. Call this method in the thread of the event loop."""
         self._finished = True
         self._events.stir()
 

@@ -78,7 +78,11 @@ class StdinLines:
 
 @contextmanager
 def stdin_lines() -> Iterator[StdinLines]:
-    """Yield the lines of stdin. Until the context ends, descriptor 0 of this process and its children is /dev/null."""
+    """Return a context manager that yields the lines of stdin.
+
+    Until the context is exited, descriptor 0 is /dev/null in this process and its children, so that nothing else reads
+    stdin.
+    """
     original = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
     try:
         empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
