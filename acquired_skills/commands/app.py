@@ -1,4 +1,4 @@
-"""The command group `knackbox skills …`: the tools create_skill and manage_skills for the command line.
+"""Defines the commands `knackbox skills …`, which do what the tools create_skill and manage_skills do for agents.
 
 The group is loaded through the entry point group ``knackbox.commands``.
 """

@@ -1,4 +1,4 @@
-"""`knackbox skills compose|suggest`: composes pipelines of calls, and suggests pipelines from the call log."""
+"""`knackbox skills compose|suggest`: makes skills of pipelines of calls, and suggests pipelines from the call log."""
 
 import asyncio
 import json

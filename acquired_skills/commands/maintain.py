@@ -23,9 +23,9 @@ from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say,
 
 
 def verify(ctx: typer.Context, as_json: Json = False) -> None:
-    """Read every folder, check its hashes and signature, and make the records agree with the folders.
+    """Read the folder of every skill, check its hashes and signature, and update the records to match the folders.
 
-    The report names the keys that signed the skills. Exits with 3 if a skill was set aside.
+    The report names the keys that signed the skills. Exits with 3 if a damaged skill was set aside.
     """
 
     async def work(library: SkillLibrary) -> tuple[ReconcileReport, dict[str, str]]:
@@ -37,7 +37,7 @@ def verify(ctx: typer.Context, as_json: Json = False) -> None:
 
 
 def reindex(ctx: typer.Context, as_json: Json = False) -> None:
-    """Verify the skills, then rebuild the index of the listed ones."""
+    """Verify the skills, then rebuild the search index of those that are active or on probation."""
     report, indexed = with_counts(ctx, "making vectors", lambda engine, count: engine.need(SkillLibrary).reindex(count))
     _reconciled(ctx, as_json, report, indexed)
 
@@ -45,7 +45,8 @@ def reindex(ctx: typer.Context, as_json: Json = False) -> None:
 def audit(
     ctx: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="The skills; by default all skills, in any state.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Names of skills; by default all skills, in any state."),
     ] = None,
     *,
     disable: Annotated[
@@ -87,8 +88,8 @@ async def _disabled(library: SkillLibrary, found: Sequence[Readmission]) -> list
 
 def trial(
     ctx: typer.Context,
-    old: Annotated[str, typer.Argument(help="The skill to replace.")],
-    new: Annotated[str, typer.Argument(help="Another skill for the same purpose.")],
+    old: Annotated[str, typer.Argument(help="The name of the skill to replace.")],
+    new: Annotated[str, typer.Argument(help="The name of another skill for the same purpose.")],
     *,
     replace: Annotated[
         bool, typer.Option("--replace", help="Disable OLD, unless NEW is worse. `knackbox skills enable` undoes it.")
@@ -97,8 +98,9 @@ def trial(
 ) -> None:
     """Call two skills with the same inputs, in boxes, and show where their results differ.
 
-    The inputs are the calls of their tests, corrections, failed inputs, and past calls. NEW is worse if it does not
-    return a known correct result, or fails where OLD does not. With --replace, the command then exits with 1.
+    The inputs come from the tests of both skills, from the recorded corrections and failed calls of both, and from
+    their past calls. NEW is worse if it does not return a known correct result, or fails where OLD does not. With
+    --replace, the command exits with 1 if NEW is worse.
     """
 
     async def work(engine: Engine) -> tuple[SkillTrial, str]:

@@ -34,14 +34,16 @@ from sandbox.contract import Language
 def add(
     ctx: typer.Context,
     code: Annotated[
-        str, typer.Argument(metavar="CODE.py", help="The source file. Its function must have the name of the file.")
+        str,
+        typer.Argument(metavar="CODE.py", help="The source file. Its function must have the same name as the file."),
     ],
     *,
     tests: Annotated[str, typer.Option("--tests", metavar="TESTS.py", help="The pytest module that proves the skill.")],
     description: Annotated[str, typer.Option("--description", "-d", help="What the skill does and when to use it.")],
     name: Annotated[str | None, typer.Option("--name", help="The skill's name; by default CODE's file name.")] = None,
     example: Annotated[
-        list[str] | None, typer.Option("--example", "-e", help="A request that the skill answers; repeatable.")
+        list[str] | None,
+        typer.Option("--example", "-e", help="An example of a request that the skill answers; repeatable."),
     ] = None,
     file: Annotated[
         list[Path] | None,
@@ -58,12 +60,14 @@ def add(
     expected: Annotated[
         str | None,
         typer.Option(
-            "--expected", metavar="FILE.json", help="A JSON list of predictions that answer earlier questions."
+            "--expected",
+            metavar="FILE.json",
+            help="A file with a JSON list of predictions that answer earlier questions.",
         ),
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option("--reference", metavar="FILE.py", help="A second, independent implementation of the function."),
+        typer.Option("--reference", metavar="FILE.py", help="A file with a second, independent implementation."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +101,7 @@ def add(
 
 
 def _relative(file: Path, code: str) -> str:
-    """Return the path of an extra file, relative to the code."""
+    """Return the path of an extra file, relative to the folder of the code."""
     folder = Path(code).parent
     if not file.is_relative_to(folder):
         fail(f"{file} is not below {folder}, the folder of {Path(code).name}: move it there.", Exit.USAGE)
@@ -162,7 +166,7 @@ def rollback(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make an earlier version current again, under a new number."""
+    """Make an earlier version current again, under a new version number."""
     skill = with_library(
         ctx,
         "rolling back",
@@ -177,11 +181,11 @@ def correct(
     arguments: Annotated[str, typer.Argument(help="The arguments of the call, as a JSON object.")],
     expect: Annotated[str | None, typer.Argument(help="The correct value, as JSON.")] = None,
     *,
-    raises: Annotated[str, typer.Option("--raises", help="The type of the exception that is the correct result.")] = "",
+    raises: Annotated[str, typer.Option("--raises", help="The type of the exception that the call should raise.")] = "",
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Withdraw the correction of this call.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Record the correct result of a call. Every later version must return it."""
+    """Record the correct result of a call. Every later version of the skill must return it."""
     given = _json(arguments, "the arguments")
     if not isinstance(given, dict) or (expect is not None) + bool(raises) + withdraw != 1:
         fail("pass the arguments as a JSON object, and exactly one of EXPECT, --raises and --withdraw.", Exit.USAGE)

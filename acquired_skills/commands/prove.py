@@ -32,20 +32,22 @@ _PATIENCE_S = 3600.0  # time limit in seconds for all answers
 
 def prove(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="The instructions, as `knackbox skills list` shows them.")],
+    name: Annotated[str, typer.Argument(help="The name of the instructions, as `knackbox skills list` shows it.")],
     function: Annotated[
-        str | None, typer.Argument(help="A function, or FILE:FUNCTION. Without it, the functions are listed.")
+        str | None,
+        typer.Argument(help="The name of a function, or FILE:FUNCTION. By default, the functions are listed."),
     ] = None,
     *,
     draft: Annotated[
-        str | None, typer.Option("--from", metavar="FILE", help="Propose this draft, which has results for its calls.")
+        str | None,
+        typer.Option("--from", metavar="FILE", help="Propose the draft in this file, with the results you added."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Turn a function from a script of imported instructions into a skill.
 
-    The command proposes calls, and you predict their results. --json prints a draft instead of asking. The scripts are
-    not run, and the skill is admitted like any other.
+    The command proposes calls of the function, and you predict their results. --json prints a draft instead of asking.
+    The scripts are not run, and the skill is admitted like any other.
     """
     if draft is not None:
         _propose(ctx, as_json, name, _read(draft, name))
@@ -130,7 +132,7 @@ async def _answers(forms: PersonForms, draft: SkillDraft) -> dict[int, Mapping[s
     """Ask the person at the terminal for the results of the proposed calls.
 
     Raises:
-        ValueError: There are no answers, or one cannot be read.
+        ValueError: There are no answers, or an answer cannot be parsed.
     """
     fields = [
         FormField(str(number), f"{draft.name}({', '.join(f'{k}={v!r}' for k, v in each['arguments'].items())})", HOW)

@@ -20,8 +20,8 @@ _MOST_SHARES, _LEAST_SHARE = 4, 0.05  # maximum number and minimum size of the s
 
 def search(
     ctx: typer.Context,
-    query: Annotated[str, typer.Argument(help="A request, in your own words.")],
-    k: Annotated[int | None, typer.Option("-k", min=1, max=1000, help="The maximum number of skills.")] = None,
+    query: Annotated[str, typer.Argument(help="The request to find skills for, in your own words.")],
+    k: Annotated[int | None, typer.Option("-k", min=1, max=1000, help="The maximum number of skills to show.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also show skills that do not fit.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -85,7 +85,10 @@ def _why(one: SearchHit, shares: LearnedShares | None) -> str:
 
 
 def _learned_from(shares: LearnedShares | None) -> dict[str, float]:
-    """Return the share of each request word (in quotation marks) and of the meaning in the learned ranking's score."""
+    """Return how much each word and the meaning of a request contribute to a learned score, as shares.
+
+    The key of a word is the word in quotation marks.
+    """
     if shares is None:
         return {}
     found = {f"{word!r}": share for word, share in shares.words.items()} | {"meaning": shares.meaning}
@@ -93,7 +96,7 @@ def _learned_from(shares: LearnedShares | None) -> dict[str, float]:
 
 
 def _than_usual(deviations: float) -> str:
-    """Format how much a similarity differs from the usual one, such as ``1.5 standard deviations more``.
+    """Format how much a similarity differs from the usual similarity, such as ``1.5 standard deviations more``.
 
     Args:
         deviations: `FitEvidence.nearness`.

@@ -26,16 +26,16 @@ from engine.stores.locks import StoreBusy
 
 T = TypeVar("T")
 Count = Callable[[int, int], None]  # called with the number of finished items and the total
-Name = Annotated[str, typer.Argument(help="The skill, as `knackbox skills list` shows it.")]
+Name = Annotated[str, typer.Argument(help="The name of the skill, as `knackbox skills list` shows it.")]
 
 
 def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], Coroutine[Any, Any, T]]) -> T:
-    """Open the engine and run `work` on its library, like `with_skills`."""
+    """Open the engine and run `work` on its library of skills, like `with_skills`."""
     return with_skills(ctx, label, lambda engine: work(engine.need(SkillLibrary)))
 
 
 def asking_library(engine: Engine) -> AskingLibrary:
-    """Return a library that asks the person at the terminal the questions of an admission."""
+    """Return a library that asks the person at the terminal the questions that an admission raises."""
     return AskingLibrary(engine.need(SkillLibrary), engine.need(PersonForms), engine.services.clock)
 
 

@@ -27,8 +27,8 @@ from acquired_skills.tools.describe import (
 from engine.interfaces.cli.shared import Json, emit, emit_json, say, visible, wants_json
 
 PAGE = 100  # number of rows on one page
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of rows.")]
-After = Annotated[str, typer.Option("--after", metavar="NAME", help="Start after the skill of this name.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of rows to show.")]
+After = Annotated[str, typer.Option("--after", metavar="NAME", help="Start after the skill with this name.")]
 
 
 def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: Json = False) -> None:
@@ -117,7 +117,7 @@ def history(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 
 def stats(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="One skill; by default all.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The name of one skill; by default, all skills are shown.")] = None,
     limit: Limit = PAGE,
     after: After = "",
     as_json: Json = False,

@@ -22,7 +22,7 @@ def sign(
     new_key: Annotated[bool, typer.Option("--new-key", help="Create the key first if there is none.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Sign skills with this home's key, replacing other signatures.
+    """Sign skills with this home's key, replacing any other signatures.
 
     Skills that were changed after they were signed are refused.
     """

@@ -24,7 +24,7 @@ from engine.stores.atomic import write_atomic
 def export(
     ctx: typer.Context,
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="The skills, as `knackbox skills list` shows them.")
+        list[str], typer.Argument(metavar="NAME...", help="Names of skills, as `knackbox skills list` shows them.")
     ],
     output: Annotated[
         Path | None,
@@ -66,9 +66,9 @@ def import_(
 ) -> None:
     """Import Agent Skills.
 
-    A skill with a function and tests, or with a pipeline and cases, must be admitted here. Any other skill is
-    stored as instructions, which agents can read. Exits with 1 if a skill was refused. Exits with 2, without importing
-    anything, if a file is missing.
+    A skill with a function and tests, or with a pipeline and cases, must pass the admission of this home. Any other
+    skill is stored as instructions, which agents can read. Exits with 1 if a skill was refused. Exits with 2, without
+    importing anything, if a file is missing.
     """
 
     async def work(engine: Engine) -> list[ImportResult]:

@@ -61,7 +61,7 @@ class Composer:
         """Run the admission of a stored pipeline again by today's rules. Nothing is stored.
 
         Raises:
-            SkillRefused: It would not be admitted today. The exception lists everything to change.
+            SkillRefused: The pipeline would not be admitted today. The exception lists everything to change.
             SandboxError: No box can run.
         """
         await self._admitted(proposal, stored=True)

@@ -1,4 +1,4 @@
-"""Parses and evaluates the conditions of branches, which compare mapped values. They are data, never code.
+"""Parses and evaluates the conditions of branches, which compare the values of mappings. They are data, never code.
 
 {"equals": [a, b]}  {"less": [a, b]}  {"in": [a, list]}  {"exists": "/fetch/title"}
 {"not": c}  {"all": [c, ...]}  {"any": [c, ...]}

@@ -1,4 +1,4 @@
-"""Records calls of skills whose results made a later step of a pipeline fail, as test cases (SKILL-13)."""
+"""Records, as test cases, the calls of skills whose results made a later step of a pipeline fail (SKILL-13)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,14 @@ async def keep_causes(
 ) -> None:
     """Record the calls of skills whose results, or parts of them, are among the inputs of a failed step.
 
-    They become test cases for the next version, but do not count as failures, because the fault may be in the pipeline.
+    These calls become test cases for the next version of the skill. They do not count as failures, because the fault
+    may be in the pipeline.
     """
     given = list(_values(inputs))
     for one in results:
         if any(value in given for value in _values(one.output)):
             await track.keep_failed(
-                one.skill, one.inputs, f"its result made a later step fail: {error[:_MOST_ERROR]}", turn
+                one.skill, one.inputs, f"the result made a later step fail: {error[:_MOST_ERROR]}", turn
             )
 
 

@@ -7,7 +7,7 @@ A JSON value stands for itself, except for objects with one of these keys:
     {"text": ["Dear ", {"from": "/arguments/name"}]}  the parts joined as text; other values as JSON
     {"const": {"from": "is not read here"}}           the value as it is
 
-The names are `arguments`, earlier steps, and the item name of a map.
+The name is `arguments`, the name of an earlier step, or the item name of a map.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Proves a pipeline by its cases.
 
-The cases must fail if the steps return nothing, pass on the pipeline, and detect small changes to it. A proof has no
-side effects. A call returns the output that the case states for it. Only skills without network destinations are really
-run, each in a fresh box without a workspace.
+The cases must pass on the pipeline, fail if the steps return nothing, and detect small changes to the pipeline. A proof
+has no side effects. A call returns the output that the case states for it. Only skills without network destinations are
+really run, each in a fresh box without a workspace.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ PROOF_S = 90.0
 class RunsSkill(Protocol):
     """Runs a skill in a box and returns its value in a tuple.
 
-    The result is None for any tool that is not a skill without network destinations. The case must then state its
-    output.
+    The result is None for a composed skill, for a skill with network destinations, and for a tool that is not a skill.
+    The case must then state the output.
     """
 
     async def __call__(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None: ...

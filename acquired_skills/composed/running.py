@@ -134,7 +134,7 @@ class PipelineRun:
         except UnresolvedReference as error:
             if self._lenient:
                 return None
-            raise StepFailed(place, f"its condition cannot be evaluated: {error}") from None
+            raise StepFailed(place, f"the condition cannot be evaluated: {error}") from None
         block = step.then if chosen else step.otherwise
         return None if block is None else await self._block(block, scope, f"{place}.{'then' if chosen else 'else'}.")
 
@@ -173,7 +173,7 @@ class PipelineRun:
         if failed:
             raise failed[0]
         if larger_than(given, MOST_BYTES):
-            raise StepFailed(place, f"its output is larger than {MOST_BYTES >> 20} MiB: let each item return less")
+            raise StepFailed(place, f"the output is larger than {MOST_BYTES >> 20} MiB: let each item return less")
         return given
 
     def _items(self, step: MapStep, scope: Mapping[str, Any], place: str) -> list[Any]:
@@ -181,7 +181,7 @@ class PipelineRun:
         if not isinstance(items, list):
             if self._lenient:
                 return []
-            raise StepFailed(place, "the value of its `map` is not a list")
+            raise StepFailed(place, "the value of `map` is not a list")
         if len(items) > step.most_items:
             raise StepFailed(place, f"the list has {len(items)} items, but `most_items` is {step.most_items}")
         return items[:1] if self._change.hits("first_only", step.name) else items

@@ -1,4 +1,4 @@
-"""`KeptRuns`: stores the outputs of the steps of a composed skill's call, so that it can resume after a failure.
+"""`KeptRuns`: stores the outputs of the steps of a composed skill's call, so that a failed call can be resumed.
 
 The outputs are stored in the records for a day, and only the user who made the call can use them. They are deleted when
 the call succeeds.
@@ -95,7 +95,7 @@ class KeptRuns:
         """Create missing tables.
 
         Args:
-            lock: The lock of this engine, which `close` closes.
+            lock: The lock of this engine. The method `close` closes it.
         """
         self._records = records
         self._lock = lock
@@ -129,10 +129,10 @@ class KeptRuns:
                 raise RunMissing(f"you have no run {which}. Runs are stored for {KEPT_H} h; start again")
             if found.call != call.digest:
                 raise RunMissing(
-                    "it has other arguments or is a run of another version: use the same arguments, or start again"
+                    "the run has other arguments or is of another version: use the same arguments, or start again"
                 )
             if found.running and self._lock.is_running(found.engine):
-                raise RunMissing("it is still running")
+                raise RunMissing("the run is still in progress")
             connection.execute(update(_RUNS).where(_RUNS.c.id == found.id).values(running=True, engine=self._lock.id))
             steps = connection.execute(select(_STEPS).where(_STEPS.c.run == found.id)).all()
         finished = {step.place: json.loads(step.output) for step in steps if step.done and step.output is not None}

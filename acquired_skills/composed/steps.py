@@ -65,8 +65,8 @@ class Steps:
         if place in self.run.unsure and not spec.replay_safe and not self.repeat:
             raise StepFailed(
                 place,
-                "it was called before, but it is unknown whether that call succeeded. It was not called again. Check "
-                "whether the call had its effect. To call it again, add `repeat: true` to `resume`",
+                "the step was called before, but it is unknown whether that call succeeded. The step was not called "
+                "again. Check whether that call had its effect. To call the step again, add `repeat: true` to `resume`",
                 tool=step.call,
                 reason="may_have_happened",
                 ran=True,
@@ -78,7 +78,7 @@ class Steps:
         if result.success:
             self.side_effects += result.side_effects
             if too_deep(result.output):
-                raise StepFailed(place, "its output is nested too deeply to be passed on", tool=step.call, ran=True)
+                raise StepFailed(place, "the output is nested too deeply to be passed on", tool=step.call, ran=True)
             if isinstance(skill := getattr(tool, "skill", None), Skill):
                 self.results.append(SkillResult(skill, inputs, result.output))
             await asyncio.to_thread(self.runs.finished, self.run, place, result.output)

@@ -2,8 +2,8 @@
 
 The log contains the arguments of calls but not their outputs, so the source of each input is guessed. An input that is
 always the same becomes a constant. An input that always equals an input of an earlier step is mapped from the same
-argument. An input that is named in an earlier step's side effects ("created:report.csv") comes from that step, and the
-path in its output has to be filled in. Any other input becomes an argument.
+argument. An input that is named in an earlier step's side effects ("created:report.csv") is taken from the output of
+that step, and the author has to fill in its path in the output. Any other input becomes an argument.
 """
 
 import json
@@ -89,7 +89,7 @@ def suggest_pipelines(
 
 
 def _sessions(rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec]) -> list[list[_MadeCall]]:
-    """Return the sessions of each user and agent, split at pauses and at calls that cannot be steps."""
+    """Return the calls of each user and agent, split into sessions at pauses and at calls that cannot be steps."""
     sessions: list[list[_MadeCall]] = []
     last: dict[tuple[str, str], tuple[datetime, list[_MadeCall]]] = {}
     for row in sorted(rows, key=lambda row: (row["ts"], row["id"])):
@@ -134,8 +134,8 @@ def _suggestion(names: tuple[str, ...], times: Sequence[Sequence[_MadeCall]]) ->
             elif source is not None:
                 inputs[name] = {"from": f"/{steps[source]['name']}{TO_FILL_IN}"}
                 notes.append(
-                    f"`{name}` of step {index + 1} was always created by step {source + 1}. Fill in its path in the "
-                    "output of that step."
+                    f"The value of `{name}` in step {index + 1} was always created by step {source + 1}. Fill in where "
+                    f"the output of step {source + 1} contains it."
                 )
             else:
                 inputs[name] = {"from": f"/arguments/{_argument(name, index, values, times, taken)}"}

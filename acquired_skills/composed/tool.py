@@ -1,6 +1,6 @@
 """`ComposedTool`: a composed skill as one tool. Each step is a separate call through the engine's dispatch.
 
-Its arguments are those of the pipeline, and `resume`, which resumes a failed run without repeating finished steps.
+The tool takes the arguments of the pipeline, and `resume`, which resumes a failed run without repeating finished steps.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class ComposedTool:
     async def _failed(
         self, ctx: CallContext, began: float, arguments: Mapping[str, Any], steps: Steps, error: StepFailed
     ) -> ToolFailure:
-        """Return the failure of the whole call. It counts against the skill only if the fault is in its pipeline."""
+        """Return the failure of the whole call. Record it against the skill only if the fault is in the pipeline."""
         self._log(ctx, began, FailureClass.RETRYABLE if error.elsewhere else error.failure_class)
         quarantined = ""
         if not error.elsewhere:

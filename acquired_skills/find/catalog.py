@@ -1,4 +1,4 @@
-"""`Catalog`: finds skills by name and by search. Their rows are read on demand."""
+"""`Catalog`: finds skills by name and by search. The rows of skills in the records are read on demand."""
 
 import asyncio
 import logging

@@ -1,7 +1,8 @@
-"""`SkillIndexing`: keeps the index of skills up to date with their rows, also when other processes change them.
+"""`SkillIndexing`: keeps the index of skills up to date with their rows, even when other processes change the rows.
 
-The index records the last change of skills and of their requests that it contains. A search first indexes newer
-changes. If there are many, they are indexed in the background instead, and the search uses the index as it is.
+Skills change, and so do the requests for which they were called. The index records the last change that it contains. A
+search first indexes newer changes. If there are many, they are indexed in the background instead, and the search uses
+the index as it is.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""In the box: converts values of numpy and pandas from and to JSON, for an agent's call (SKILL-12).
+"""Converts values of numpy and pandas from and to JSON, for an agent's call (SKILL-12). Runs in the box.
 
-As JSON, an array is a list of lists, a series is a list, and a table is a list of records. If an argument is too large
-for this, it can be the path of a file in the workspace.
+As JSON, an array is a list of lists, a series is a list, and a table is a list of records. Instead of an argument that
+is too large for this, a call can pass the path of a file in the workspace.
 """
 
 import functools

@@ -1,4 +1,6 @@
-"""In the box: packs numpy and pandas values with their types. `acquired_skills.in_box.packing` packs all other values.
+"""Packs numpy and pandas values with their types. Runs in the box.
+
+Other values are packed by `acquired_skills.in_box.packing`, which explains packing.
 
 The elements are packed one by one, so the engine can change them to make deliberately wrong answers without importing
 these libraries. The libraries are imported only in boxes that handle such values.

@@ -1,9 +1,9 @@
-"""In the box: represents a call and its outcome as data (SKILL-7).
+"""Represents a call of a skill and the skill's answer as data (SKILL-7). Runs in the box.
 
-A call has packed ``arguments`` and ``named`` (keyword arguments), the ``files`` in the working folder, and ``place``,
-the subfolder in which it was made, if any. An answer has ``value`` or ``raised`` or, if neither can be packed, ``lost``
-with the reason. It may also have ``itself`` (which argument was returned as the value), ``after`` (all arguments after
-the call, if it changed any), ``printed``, and ``files`` (all files after the call, if it changed any).
+A call has ``arguments`` and ``named`` (keyword arguments), both packed, the ``files`` in the working folder, and
+``place``, the subfolder in which it was made, if any. An answer has ``value`` or ``raised`` or, if neither can be
+packed, ``lost`` with the reason. It may also have ``itself`` (which argument was returned as the value), ``after`` (all
+arguments after the call, if it changed any), ``printed``, and ``files`` (all files after the call, if it changed any).
 
 Instances of the skill's classes in the arguments are numbered in the order in which they are packed. ``after`` and
 ``value`` refer to them by these numbers (`acquired_skills.in_box.packing`).
@@ -97,11 +97,11 @@ class CallEffects:
         """Return a returned value as an answer."""
         try:
             answer: dict[str, Any] = {"value": self._packer.pack(value)}
-            return answer if len(json.dumps(answer)) <= MOST_CHARS else {"lost": "its answer is too large"}
+            return answer if len(json.dumps(answer)) <= MOST_CHARS else {"lost": "the answer is too large"}
         except NotPackable as problem:
-            return {"lost": f"it returned {problem}"}
+            return {"lost": f"the call returned {problem}"}
         except Exception as problem:  # noqa: BLE001 -- the value's own code may raise anything
-            return {"lost": f"it returned a value that raises {type(problem).__name__} when inspected"}
+            return {"lost": f"the call returned a value that raises {type(problem).__name__} when inspected"}
 
 
 def perform_call(function: Callable[..., Any], call: Mapping[str, Any], module: types.ModuleType, folder: Path) -> Any:
@@ -112,7 +112,7 @@ def perform_call(function: Callable[..., Any], call: Mapping[str, Any], module: 
         arguments = unpacker.unpack(call["arguments"])
         named = {key: unpacker.unpack(each) for key, each in call["named"].items()}
     except Exception as problem:  # noqa: BLE001 -- the engine varies calls, and not every variation can be restored
-        return {"lost": f"its arguments cannot be restored ({type(problem).__name__})"}
+        return {"lost": f"the arguments of the call cannot be restored ({type(problem).__name__})"}
     if folder.exists() and (call.get("files") or any(folder.iterdir())):
         write_files(folder, call.get("files", {}))
     os.chdir(folder / call.get("place", "."))
@@ -134,7 +134,7 @@ def perform_call(function: Callable[..., Any], call: Mapping[str, Any], module: 
         if around != call.get("files", {}):
             answer["files"] = around
     except Exception as problem:  # noqa: BLE001 -- likewise
-        return {"lost": f"its changes cannot be packed ({type(problem).__name__})"}
+        return {"lost": f"the changes that the call made cannot be packed ({type(problem).__name__})"}
     if out.getvalue():
         answer["printed"] = out.getvalue()[:MOST_PRINTED]
     return answer

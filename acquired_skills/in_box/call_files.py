@@ -1,6 +1,7 @@
-"""In the box: reads and writes the files in the working folder of a call, so that they can be copied to other boxes.
+"""Reads and writes the files in the working folder of a call, so that they can be copied to other boxes.
 
-The working folder has the same path in every box. The tests run in it and have their temporary folders there.
+This module runs in the box. The working folder has the same path in every box. The tests run in this folder and have
+their temporary folders in it.
 """
 
 import shutil

@@ -11,7 +11,7 @@ class Effort:
 
     Attributes:
         stub_test_s, test_s, total_s: The limits of one test on a stub, one test on the skill, and the whole rehearsal.
-        duplicates_s: The limit for making the calls of the tests to similar skills, each in its own box (SKILL-8).
+        duplicates_s: The limit for making the tests' calls to similar skills, each of them in its own box (SKILL-8).
         mutants, mutants_s: The number of mutants, and the time limit for all of them.
         threshold: The share of mutants that tests and agreed predictions must kill if no questions can be asked
             (SKILL-6). If it is 0, no mutants are made.
@@ -27,8 +27,8 @@ class Effort:
         similar_calls, boundary_calls, clock_calls: The maximum numbers of calls that examine the surviving mutants:
             calls similar to those of the tests, calls with boundary values, and calls at other times.
         similar_calls_s: The time limit for all these calls.
-        random_calls, unusual_calls: The number of random calls that are made to the skill only, and the maximum number
-            of them, with different results, that are then also made to the surviving mutants.
+        random_calls, unusual_calls: The number of random calls that are made only to the skill, and the maximum number
+            of these that are then also made to the surviving mutants. Those are chosen for their different results.
         reference_call_s, reference_s: The limits of one call of the reference, and of all its calls.
     """
 

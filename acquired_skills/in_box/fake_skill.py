@@ -1,6 +1,6 @@
-"""In the box of the tests: `FakeSkill`, a fake module that replaces the skill (SKILL-7).
+"""Defines `FakeSkill`, a fake module that replaces the skill in the box in which the tests run (SKILL-7).
 
-It looks up each result in a table and does not contain the skill's code.
+The fake looks up each result in a table. It does not contain the skill's code.
 """
 
 import ast
@@ -36,12 +36,12 @@ class FakeSkill:
     """The fake module and its function.
 
     Attributes:
-        table: ``answers`` by the key of the call, and ``otherwise``, the answer to all other calls. Without
-            ``otherwise``, calls without an answer are collected in `unknown`.
+        table: Has ``answers``, which maps the keys of calls to answers, and ``otherwise``, the answer to all other
+            calls. Without ``otherwise``, calls without an answer are collected in `unknown`.
         unanswered: Whether any call had no answer in the table.
         reached: A description of the first use of something that only the real skill has; "" if there was none.
-        running: Whether a test is running. While the tests are collected, an attribute that only the real skill has
-            returns a placeholder, so that only the tests that use the placeholder do not count.
+        running: Whether a test is running. While pytest collects the tests, a placeholder replaces each attribute that
+            only the real skill has. So tests that do not use the placeholder still count.
     """
 
     def __init__(self, name: str, declared: str, folder: Path, clock: FixedClock, form: Form = "function") -> None:

@@ -1,4 +1,4 @@
-"""In the box: fixes the time that code reads, so that tests can state results that depend on it (GATE-6).
+"""Fixes the time that code in the box reads, so that tests can state results that depend on the time (GATE-6).
 
 The functions of `time` and the methods of `datetime` and `date` that read the wall clock are replaced. Clocks of
 elapsed time (`time.monotonic`, `time.perf_counter`) and `time.sleep` stay real, because time limits and event loops

@@ -1,4 +1,4 @@
-"""In the box: supports generators and coroutine functions as skills (SKILL-12).
+"""Supports generators and coroutine functions as skills (SKILL-12). Runs in the box.
 
 `EagerFunction` turns the result of any function into a plain value: it awaits coroutines and lists the items of
 iterators. `with_form` does the opposite for tests, which use the function in the form in which it was written.
@@ -33,7 +33,7 @@ class TooManyItems(Exception):
 
 
 def form_of(function: Callable[..., Any]) -> Form:
-    """Return the form in which a function returns its results, according to its definition alone.
+    """Return the form of a function, such as a generator, according to its definition alone.
 
     This does not detect the form `iterator`, because only a returned value shows it.
     """

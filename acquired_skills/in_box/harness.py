@@ -1,8 +1,8 @@
-"""In the box: imports a proposed skill, derives its schema, and rehearses its tests on stubs and on the skill.
+"""Imports a proposed skill, derives its schema, and rehearses its tests on stubs and on the skill. Runs in the box.
 
 `rehearse` only gathers facts. The proposed code runs in the same process and can forge them, so they can only count
 against the proposal. Evidence in its favour comes from `acquired_skills.in_box.judge`. The test module accesses the
-skill through a switch, so that a fork can replace the skill with a stub after collection.
+skill through a switch. So a fork can replace the skill with a stub after pytest has collected the tests.
 """
 
 import importlib
@@ -37,10 +37,10 @@ def rehearse(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
         effort: The values of the fields of `Effort`.
 
     Returns:
-        The keys of every worker (`supervised`), and the following ones, unless the rehearsal ended before they were
-        known: ``import_error``, ``schema`` or ``schema_error``, ``shared_state`` (tests that depend on others),
-        ``left_outside`` (files that the tests left outside their folder, if a test failed), and ``observations``
-        ({unsendable?, typed?, unrecorded, calls, replay_calls}, from the switch and its recorder).
+        The facts that `supervised` returns for any worker, and the following ones, unless the rehearsal ended before
+        they were known: ``import_error``, ``schema`` or ``schema_error``, ``shared_state`` (tests that depend on
+        others), ``left_outside`` (files that the tests left outside their folder, if a test failed), and
+        ``observations`` ({unsendable?, typed?, unrecorded, calls, replay_calls}, from the switch and its recorder).
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
@@ -116,7 +116,7 @@ class Rehearsal(Runner):
         change the result. ``files`` is true if the files that the other tests leave behind make the difference.
 
         Args:
-            order: The order in which the tests failed.
+            order: The order of all tests in the run in which the tests of `failed` failed.
             others: Orders in which the tests passed or may pass.
         """
         until = time.monotonic() + EXPLAIN_S
@@ -138,7 +138,7 @@ class Rehearsal(Runner):
     def _other_result(
         self, before: list[list[pytest.Item]], test: pytest.Item, alone: bool, until: float
     ) -> dict[str, Any] | None:
-        """Return facts about the first list of earlier tests that changes the result of a test; None if none does."""
+        """Return facts about the first list in `before` whose tests change the result of `test`; None if none does."""
         for some in before:
             if time.monotonic() > until:
                 return None

@@ -1,4 +1,4 @@
-"""In the box: resolves type hints whose names are imported for type checkers only (`if TYPE_CHECKING:`)."""
+"""Resolves type hints whose names are imported for type checkers only (`if TYPE_CHECKING:`). Runs in the box."""
 
 import ast
 import sys

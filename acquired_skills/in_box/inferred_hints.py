@@ -1,4 +1,4 @@
-"""In the box: infers type hints for parameters that have none, from the arguments of the tests' calls (SKILL-3).
+"""Infers missing type hints of parameters from the arguments of the tests' calls (SKILL-3). Runs in the box.
 
 A hint is kept as source text, such as ``list[int]``, so that the engine can store it and show it to the author.
 """
@@ -42,7 +42,8 @@ class SeenTypes:
 
     Attributes:
         names: Hints of the values that are not containers.
-        items: The types of the items of containers, by the form of the container's hint. A dict has keys and values.
+        items: The types of the items of containers. The key is the form of the container's hint, such as ``list[{}]``.
+            For a dict, there is one object for the keys and one for the values.
     """
 
     def __init__(self) -> None:
@@ -115,7 +116,7 @@ class HintInference:
                 seen.add(default, module)
 
     def observe(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Callable[[], None]:
-        """Read the types of a call's arguments, and return a function that adds them to the evidence.
+        """Read the types of a call's arguments, and return a function that adds them to the types seen.
 
         Call that function only if the call returns, because a test that expects an exception may pass values of a wrong
         type. The types are read before the call, because the call may change its arguments.
@@ -147,7 +148,7 @@ def untyped(function: Callable[..., Any]) -> list[str]:
 
 
 def evaluated(hint: str, module: str) -> Any:
-    """Return the type of an inferred hint. `module` is the module that defines the classes named in the hint."""
+    """Return the type that an inferred hint denotes. `module` is the module that defines the classes in the hint."""
     libraries = {name: sys.modules[name] for name in LIBRARIES if name in sys.modules}
     return eval(hint, {**vars(sys.modules[module]), **_NAMES, **libraries})  # noqa: S307 -- in the box of the code itself
 

@@ -1,7 +1,7 @@
-"""In the box of one program: collects the program's answers to calls, as data (SKILL-6, SKILL-7).
+"""Collects the answers of one program to calls, as data, in the box in which the program runs (SKILL-6, SKILL-7).
 
-The program is the skill or a mutant of it. Nothing in the box reveals which one it is: two of these boxes differ only
-in the program's file. They contain neither tests nor pytest.
+The program is the skill or a mutant of it. Nothing in the box reveals which one it is: the boxes of two programs differ
+only in the program's file. The boxes contain neither tests nor pytest.
 
 One process loads and runs the program. Another process, which never loads the program, collects its answers, so the
 answers collected before the program exits or hangs are kept.

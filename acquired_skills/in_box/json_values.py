@@ -1,4 +1,4 @@
-"""In the box: converts the values of a skill to JSON, and describes its plain classes to pydantic.
+"""Converts the values of a skill to JSON, and describes the skill's plain classes to pydantic. Runs in the box.
 
 A plain class is one that has attributes but is neither a dataclass nor a pydantic model.
 """

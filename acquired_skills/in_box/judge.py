@@ -1,4 +1,4 @@
-"""In the box: runs the tests of a skill without the skill, on tables of answers (SKILL-7).
+"""Runs the tests of a skill in a box without the skill. Tables supply the skill's answers (SKILL-7).
 
 None of the skill's code is in this box, so it cannot forge the results of the tests. The tables come in an order that
 only the engine knows, and the tables of the skill, of its mutants and of stubs differ only in their answers. So the
@@ -42,8 +42,8 @@ def judge(
         form: The form in which the skill returns its results.
 
     Returns:
-        One run for each table, whose ``kind`` is the number of the table, and ``unknown``: the calls that had no answer
-        in a table without ``otherwise``.
+        The facts that `supervised` returns for any worker. They include one run for each table (its ``kind`` is the
+        number of the table) and ``unknown``, the calls that had no answer in a table without ``otherwise``.
     """
     deadline = time.monotonic() + seconds
     given = JudgeInput(seed, tables, test_s, unchanged, form)
@@ -62,7 +62,7 @@ class JudgeInput:
 
 
 class Judge(Runner):
-    """Runs the tests with a fake in place of the skill."""
+    """Runs the tests with a fake skill in place of the real one."""
 
     def __init__(self, name: str, sink: int, deadline: float, given: JudgeInput) -> None:
         super().__init__(name, sink, deadline)

@@ -1,4 +1,4 @@
-"""In the box of a similar skill: calls that skill with the arguments that a new skill's tests used (SKILL-8)."""
+"""Calls a similar skill, in its own box, with the arguments that a new skill's tests used (SKILL-8)."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence

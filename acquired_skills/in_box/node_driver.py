@@ -1,7 +1,8 @@
-"""In the box: the Node program that loads a skill and makes calls to it, one after another.
+"""Contains the Node program that loads a skill in the box and makes calls to it, one after another.
 
-It reads calls as lines of JSON from one descriptor and writes answers to another. The skill runs in the same process,
-so it can forge answers, but only its own: the box contains neither expected results nor tests.
+The program reads calls as lines of JSON from one descriptor and writes answers to another. The skill runs in the same
+process, so it could forge its answers. It gains nothing by that, because the box contains neither expected results nor
+tests.
 """
 
 DRIVER = r"""

@@ -1,6 +1,7 @@
-"""In the box: reads the fields of instances of a skill's classes, and rebuilds instances from fields.
+"""Reads the fields of instances of a skill's classes, and rebuilds instances from fields.
 
-No method of the class runs, not even `__init__`, `__setattr__`, `__reduce__` or a property.
+This module runs in the box. No method of the classes runs, not even `__init__`, `__setattr__`, `__reduce__` or a
+property.
 """
 
 import abc
@@ -13,7 +14,7 @@ _NEUTRAL_BASES = (object, abc.ABC, typing.Generic, typing.Protocol)
 
 
 def is_plain_class(kind: type) -> bool:
-    """Return whether a class is written in Python, with instances that consist of attributes and nothing else."""
+    """Return whether a class is written in Python and its instances consist of attributes and nothing else."""
     home = kind.__module__
     return (
         type(kind) in (type, abc.ABCMeta, type(typing.Protocol))

@@ -1,13 +1,14 @@
-"""In the box: packs values as JSON that keeps their types, so that a skill and its tests need not share a process.
+"""Packs values as JSON that keeps their types, so that a skill and its tests need not share a process.
 
-Lists, strings and numbers stay as they are. Any other value becomes an object with one key, which names its kind.
-Instances of classes are packed only if the class is defined in the skill's own module. Only their fields are packed,
-not the methods of the class (such as `__eq__`). `acquired_skills.in_box.unpacking` restores the values.
+This module runs in the box. Lists, strings and numbers stay as they are. Any other value becomes an object with one
+key, which names its kind. Instances of classes are packed only if the class is defined in the skill's own module. Only
+their fields are packed, not the methods of the class (such as `__eq__`). `acquired_skills.in_box.unpacking` restores
+the values.
 
-An instance is packed as ``{"object": [class, fields]}``. If it occurs more than once, only its first occurrence is
-packed like this, with its number as a third item. Every other one becomes ``{"again": [number, known]}``, so shared
-references and cycles are preserved. `known` is the number of instances among the arguments of the call. These
-instances have the first numbers.
+An instance is packed as ``{"object": [class, fields]}``. An instance that occurs more than once gets a number. Its
+first occurrence is packed in the same way, with the number as a third item. Each later occurrence becomes
+``{"again": [number, known]}``, so shared references and cycles are preserved. `known` says how many instances there are
+among the arguments of the call. Those instances have the lowest numbers.
 """
 
 import collections
@@ -51,7 +52,7 @@ class NotPackable(Exception):
 
 
 def packed(value: Any, module: str) -> Any:
-    """Return a value as JSON, packing instances only of the classes of `module`.
+    """Return a value as JSON. Instances are packed only if `module` defines their class.
 
     Raises:
         NotPackable: The value cannot be packed.
@@ -63,14 +64,14 @@ class Packer:
     """Packs several values that may share instances.
 
     Attributes:
-        objects: The known instances, then the others in the order of their first occurrence.
+        objects: All instances: first the known ones, then the others in the order of their first occurrence.
     """
 
     def __init__(self, module: str, known: Sequence[Any] = (), *, unchanged: bool = False) -> None:
         """Create a packer for values of one module.
 
         Args:
-            module: The module whose instances are packed.
+            module: The module that defines the classes of the instances to pack.
             known: Instances that are already numbered, from 0.
             unchanged: Whether to pack the known instances only as references.
         """
@@ -186,7 +187,7 @@ class Packer:
 
 
 def packed_exception(problem: BaseException, module: str) -> dict[str, Any]:
-    """Return an exception's types (most specific first), arguments, text, and those attributes that can be packed."""
+    """Return an exception's types (most specific first), its arguments and its text, as packed data."""
     kinds = [f"{kind.__module__}:{kind.__qualname__}" for kind in type(problem).__mro__[:-1]]
     found: dict[str, Any] = {"types": kinds[:20], "args": [], "text": str(problem)[:2_000]}
     for each in problem.args[:20]:

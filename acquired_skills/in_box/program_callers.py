@@ -1,7 +1,8 @@
-"""In the box: runs one Node or Bash program in separate processes.
+"""Runs one Node or Bash program in separate processes.
 
-A call has its arguments by name, as JSON. A Node function receives them in the order of its parameters. A Bash script
-receives them as `$1`, `$2`, …, and the one named `stdin` on standard input. Its standard output is the result.
+This module runs in the box. A call gives its arguments by name, as JSON. A Node function receives them in the order of
+its parameters. A Bash script receives them as `$1`, `$2`, …, and the argument named `stdin` on standard input. The
+standard output of the script is the result.
 """
 
 import contextlib
@@ -37,7 +38,8 @@ class CannotLoad(Exception):
 class ProgramCaller(ABC):
     """Makes calls to one program.
 
-    An answer has ``value``, or ``raised`` (the names of the type and its bases) with ``text``.
+    An answer is a dictionary. It contains either ``value``, or ``raised`` (the names of the exception's type and of its
+    base classes) and ``text`` (the error message).
     """
 
     def __init__(self, path: Path, parameters: Sequence[str]) -> None:
@@ -97,7 +99,7 @@ class NodeCaller(ProgramCaller):
         try:
             found = self._read(_LOADING_S)
         except ProgramEnded:
-            found = {"raised": ["Thrown"], "text": "the program ended its process while it was loaded"}
+            found = {"raised": ["Thrown"], "text": "the program ended its process while it was being loaded"}
         if "loaded" not in found:
             self.close()
             raise CannotLoad(str(found.get("text", ""))[:MOST_TEXT])
@@ -133,7 +135,7 @@ class BashCaller(ProgramCaller):
         """Create a caller of a script.
 
         Args:
-            text: Whether the standard output is the result as text. If not, it is parsed as JSON.
+            text: Whether the result is the standard output as text. If not, the output is parsed as JSON.
         """
         super().__init__(path, parameters)
         self._text = text
@@ -168,7 +170,7 @@ class BashCaller(ProgramCaller):
         try:
             text = out.decode()
             if len(text) > MOST_OUTPUT:
-                raise ValueError(f"it prints more than {MOST_OUTPUT:,} characters; write them to a file")  # noqa: TRY301
+                raise ValueError(f"the script prints more than {MOST_OUTPUT:,} characters; write them to a file")  # noqa: TRY301
             return {"value": text.rstrip("\n") if self._text else json.loads(text, parse_constant=_no_constant)}
         except (ValueError, RecursionError) as problem:
             return {"raised": ["ValueError"], "text": f"{problem}, in its output {out[:200]!r}"}

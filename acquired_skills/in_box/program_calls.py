@@ -1,6 +1,6 @@
-"""In the box: makes calls to a skill that is a Node or Bash program, and collects its answers as data.
+"""Makes calls to a skill that is a Node or Bash program, and collects its answers as data.
 
-The box contains neither expected results nor tests.
+This module runs in a box. The box contains neither expected results nor tests.
 """
 
 import contextlib
@@ -47,13 +47,13 @@ def answers(
 
     Args:
         parameters: The names of the program's parameters, in order.
-        text: Whether the output of a script is its result as text. If not, it is parsed as JSON.
+        text: Whether the result of a script is its output as text. If not, the output is parsed as JSON.
         seconds: Time limit for all calls.
         each_s: Time limit for each call; 0 for none.
 
     Returns:
-        ``answers``: one answer for each call, which is `ENDED` if the program gave none; None if the program cannot be
-        loaded. ``seconds``: the wall time of the calls.
+        ``answers``: a list with one answer for each call, which is `ENDED` if the program gave no answer. If the
+        program cannot be loaded, ``answers`` is None. ``seconds``: the wall time of the calls.
     """
     OWN.mkdir(exist_ok=True)
     began = time.monotonic()
@@ -73,7 +73,7 @@ def call(language: str, name: str, parameters: Sequence[str], text: bool, argume
 
     Raises:
         RuntimeError: The program cannot be loaded, or ended without a result.
-        Exception: The program raised an exception. This exception has a type of the same name.
+        Exception: The program raised an exception. The Python exception has a type of the same name.
     """
     with _caller(language, name, parameters, text) as caller:
         try:
@@ -122,7 +122,7 @@ def _answer(caller: ProgramCaller, call: Mapping[str, Any], seconds: float) -> d
         arguments = {name: unpacker.unpack(each) for name, each in call["named"].items()}
         json.dumps(arguments, allow_nan=False)
     except Exception as problem:  # noqa: BLE001 -- the engine varies calls, and not every variation can be restored
-        return {"lost": f"its arguments cannot be restored ({type(problem).__name__})"}
+        return {"lost": f"the arguments of the call cannot be restored ({type(problem).__name__})"}
     before = call.get("files", {})
     _empty(OWN)
     apply_changes(OWN, {}, before)
@@ -143,7 +143,7 @@ def _answer(caller: ProgramCaller, call: Mapping[str, Any], seconds: float) -> d
     try:
         after = read_files(OWN)
     except Exception as problem:  # noqa: BLE001 -- too many files, or files that cannot be read
-        return {"lost": f"its files cannot be packed ({type(problem).__name__})"}
+        return {"lost": f"the files that the call left cannot be packed ({type(problem).__name__})"}
     return answer if after == before else {**answer, "files": after}
 
 

@@ -1,4 +1,7 @@
-"""In the box: records the calls of a new skill's tests, to replay them on this and other skills (SKILL-7, SKILL-8)."""
+"""Records the calls that a new skill's tests make, to replay them on this skill and on others (SKILL-7, SKILL-8).
+
+This module runs in the box.
+"""
 
 import json
 from collections.abc import Callable
@@ -21,7 +24,8 @@ class Recorder:
     """Records the calls that the tests make.
 
     Calls whose arguments and value are plain JSON are kept for replay on other skills, unless the same arguments gave
-    different values. Calls that can be packed are kept for each test.
+    different values. Besides, all calls that can be packed are kept, each with the test that made it, for replay on
+    the new skill itself.
 
     Attributes:
         unrecorded: The number of calls that were not kept for replay on other skills.
@@ -66,12 +70,12 @@ class Recorder:
             try:
                 answer = CallEffects(call, objects, arguments, named, self._module).value_as_answer(value)
             except Exception:  # noqa: BLE001 -- an argument's own code may raise anything
-                answer = {"lost": "its changes cannot be packed"}
+                answer = {"lost": "the changes to the arguments cannot be packed"}
             self._keep_for_replay(call, answer)
         return value
 
     def replay_calls(self) -> list[dict[str, Any]]:
-        """Return the ``test``, ``call`` and ``answer`` of each call as data, without answers that varied."""
+        """Return each call with its ``test``, ``call`` and ``answer`` as data. An answer that varied is left out."""
         return list(self._replay_calls.values())
 
     def _keep_for_replay(self, call: dict[str, Any] | None, answer: dict[str, Any]) -> None:
@@ -87,7 +91,10 @@ class Recorder:
             self._replay_chars += len(key) + len(json.dumps(answer))
 
     def calls(self) -> list[dict[str, Any]]:
-        """Return ``positional``, ``named``, and ``value`` or ``raised`` (a type name) of each call for other skills."""
+        """Return the calls to replay on other skills.
+
+        Each has ``positional``, ``named``, and either ``value`` or ``raised`` (the name of the exception's type).
+        """
         found = []
         for sent, came in self._kept.items():
             if came is not None:
@@ -123,7 +130,7 @@ class Recorder:
 
 
 def _exact(value: Any) -> str | None:
-    """Return a value as JSON; None if a JSON round trip would change it, as it does with tuples and numeric keys."""
+    """Return a value as JSON; None if a JSON round trip would change it, as it changes tuples and numeric keys."""
     try:
         text = json.dumps(value, allow_nan=False)
         return text if len(text) <= MOST_CHARS and json.loads(text) == value else None

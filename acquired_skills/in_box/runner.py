@@ -1,11 +1,11 @@
-"""In the box: collects the tests once and runs them in forks, each with a different replacement for the skill.
+"""Collects the tests once and runs them in forks, each with a different replacement for the skill.
 
-A worker process imports and collects the tests. Every run is a fork of that process, because `pytest.main` takes at
-least 47 ms. Subclasses decide what replaces the skill and what is reported (`acquired_skills.in_box.harness`,
-`acquired_skills.in_box.judge`).
+This module runs in the box. A worker process imports and collects the tests. Every run is a fork of that process,
+because `pytest.main` takes at least 47 ms. The subclasses, in `acquired_skills.in_box.harness` and
+`acquired_skills.in_box.judge`, decide what replaces the skill and what is reported.
 
-The job's folder contains this package, `pytest.ini`, `skill/test_<name>.py`, and for a new version
-`earlier/test_<name>.py`, the tests of the previous version.
+The job's folder contains this package, `pytest.ini` and `skill/test_<name>.py`. For a new version of a skill, it also
+contains `earlier/test_<name>.py`, the tests of the previous version.
 """
 
 import contextlib
@@ -42,9 +42,10 @@ def supervised(begin: Callable[[int], "Runner"], deadline: float) -> dict[str, A
     """Run a worker process and return everything that it sent.
 
     Returns:
-        The keys of every worker are ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``phase`` (its last
-        phase), ``unknown`` (calls without an answer, see `acquired_skills.in_box.judge`), ``collection_errors``,
-        ``tests`` (ids), ``done``, and, if the worker ended early, ``ended`` (how it ended).
+        ``runs``: the results of all runs ([{kind, results: {id: {outcome, text, seconds}}}]). ``phase``: the last phase
+        that the worker reached. ``unknown``: calls without an answer (see `acquired_skills.in_box.judge`). ``tests``:
+        the ids of the tests. The other keys are ``collection_errors``, ``done`` and, if the worker ended early,
+        ``ended`` (how it ended). Subclasses of `Runner` may send more.
     """
     source, sink = os.pipe()
     worker = os.fork()
@@ -90,25 +91,25 @@ class Runner(ABC):
 
     @abstractmethod
     def prepare(self) -> bool:
-        """Install the replacement for the skill. Return False to stop."""
+        """Install the replacement for the skill. Return False if the tests must not run."""
 
     @abstractmethod
     def runs(self, items: list[pytest.Item]) -> None:
-        """Run the tests, as often as needed."""
+        """Run the tests as often as this kind of runner needs, each time with `run`."""
 
     @abstractmethod
     def select(self, kind: str) -> None:
-        """In a fork: select the replacement for the skill in this run."""
+        """Select the replacement for the skill in this run. This is called in the fork."""
 
     def before_test(self, item: pytest.Item) -> None:  # noqa: B027 -- optional
-        """In a fork: called before each test."""
+        """Prepare for the next test. This is called in the fork, before each test."""
 
     def annotated(self, result: dict[str, Any]) -> dict[str, Any]:
-        """In a fork: return the result of a test, possibly with further facts about it."""
+        """Return the result of a test, possibly with further facts about the test. This is called in the fork."""
         return result
 
     def final_report(self) -> dict[str, Any]:
-        """In a fork: return what the fork reports when it ends."""
+        """Return what the fork reports when it ends. This is called in the fork."""
         return {}
 
     def work(self) -> None:
@@ -155,7 +156,7 @@ class Runner(ABC):
         return True
 
     def run(self, kind: str, items: list[pytest.Item], seconds: float) -> dict[str, dict[str, Any]]:
-        """Run the items in a fork. When a test hangs or ends its process, run the remaining items in another fork."""
+        """Run the tests in a fork. When a test hangs or ends its process, run the remaining tests in another fork."""
         results: dict[str, dict[str, Any]] = {}
         left = items
         while left and time.monotonic() < self.deadline:
@@ -241,7 +242,7 @@ class Runner(ABC):
 
 
 def _outcome(reports: list[pytest.TestReport]) -> dict[str, str]:
-    """Combine the reports of set-up, call and tear-down. A test passed only if all three passed."""
+    """Combine the reports of a test's set-up, call and tear-down. The test passed only if all three passed."""
     for report in reports:
         if report.failed:
             return {"outcome": "failed", "text": shorten(report.longreprtext)}

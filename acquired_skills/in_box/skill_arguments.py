@@ -1,6 +1,6 @@
-"""In the box: derives JSON Schemas from a signature and docstring, and converts JSON arguments to the annotated types.
+"""Derives JSON Schemas from a signature and docstring, and converts JSON arguments to the annotated types.
 
-This file is packed into the box beside a skill (`acquired_skills.jobs.box_files`), so it imports only files that are
+This file is packed into the box with a skill (`acquired_skills.jobs.box_files`), so it imports only files that are
 packed too. A parameter without a type hint uses the hint that was inferred for it
 (`acquired_skills.in_box.inferred_hints`), or accepts any value.
 """
@@ -35,7 +35,10 @@ class NotDescribable(Exception):
 
 
 class _Untitled(GenerateJsonSchema):
-    """Generates JSON Schemas without the titles that pydantic derives from names, which only cost the model tokens."""
+    """Generates JSON Schemas without the titles that pydantic derives from names.
+
+    Such titles cost the model tokens, but tell it nothing new.
+    """
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  (pydantic's signature)
         return False
@@ -45,13 +48,13 @@ def describe(function: Callable[..., Any], inferred: Mapping[str, str] | None = 
     """Return the schemas of a function.
 
     Args:
-        inferred: Inferred hints, by parameter.
+        inferred: The inferred type hint of each parameter, by the name of the parameter.
 
     Returns:
         ``parameters``: JSON Schema of the arguments object. ``plain``: whether JSON values need no conversion.
-        ``form``: the form in which the function returns its results. ``returns``: JSON Schema of the result; absent if
-        the return annotation is not specific enough. ``inferred``: the hint that is used for each parameter without a
-        hint in the code; absent if every parameter has one.
+        ``form``: how the function returns its results, for example as a generator. ``returns``: JSON Schema of the
+        result; absent if the return annotation is not specific enough. ``inferred``: the type hint that is used for
+        each parameter without a type hint in the code; absent if every parameter has one.
 
     Raises:
         NotDescribable: A parameter has no schema.
@@ -101,7 +104,7 @@ def _hints(function: Callable[..., Any], inferred: Mapping[str, str]) -> dict[st
         hints = resolved_hints(function)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         raise NotDescribable(
-            f"a type hint cannot be resolved ({error}); import the name that it uses, or correct it"
+            f"a type hint cannot be resolved ({error}); import the name that it uses, or correct the hint"
         ) from None
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in _UNTYPED:
@@ -126,7 +129,7 @@ def _check_each(function: Callable[..., Any], hints: Mapping[str, Any]) -> None:
 
 
 def _model(function: Callable[..., Any], hints: Mapping[str, Any]) -> type[pydantic.BaseModel]:
-    """Return a model with one aliased field per parameter, so that a parameter may have any name (`schema`, `copy`)."""
+    """Return a model with one aliased field per parameter, so that a parameter may have any name, even `schema`."""
     _, texts = split_docstring(inspect.getdoc(function), inspect.signature(function).parameters)
     fields: dict[str, Any] = {}
     for i, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):

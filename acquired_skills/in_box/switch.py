@@ -1,4 +1,7 @@
-"""In the box: the object that tests import as the skill, so that a stub can replace it after collection."""
+"""Provides the function that tests import as the skill, so that a stub can replace the skill after collection.
+
+This module runs in the box.
+"""
 
 import functools
 import json
@@ -15,11 +18,11 @@ from acquired_skills.in_box.recorder import Recorder
 
 
 class StubSwitch:
-    """A function that forwards to the skill, or to the selected stub.
+    """Replaces the skill in its module with a function that calls the skill or the selected stub.
 
-    A module class with its own `__getattribute__` switches only attribute access from outside the module. Names inside
-    the module are unaffected, so a recursive skill calls itself directly, and a test may patch functions that the skill
-    uses.
+    The module gets a class with its own `__getattribute__`, which affects only attribute access from outside the
+    module. Names inside the module are unaffected, so a recursive skill calls itself directly, and a test may patch
+    functions that the skill uses.
     """
 
     def __init__(
@@ -93,6 +96,6 @@ class StubSwitch:
                     self.observations["unsendable"] = describe_unsendable(value, self.module.__name__)[:500]
 
     def _is_of_tests(self, value: Any) -> bool:
-        """Return whether a value cannot be sent because it contains an instance of a class of the tests."""
+        """Return whether a value cannot be sent because it contains an instance of a class that the tests define."""
         _, part = unsendable_part(value, self.module.__name__)
         return type(part).__module__.rpartition(".")[2] == f"test_{self.module.__name__}"

@@ -1,7 +1,8 @@
-"""In a box: makes small changes to the text of a Node or Bash program, without running it (SKILL-6).
+"""Makes small changes to the text of a Node or Bash program, without running the program (SKILL-6).
 
-Pygments splits the text into tokens. Changes that lead to invalid syntax are left out. Besides changes that good tests
-should detect, there are neutral changes, which do not change the meaning of the program.
+This module runs in a box. Pygments splits the text into tokens. Changes that lead to invalid syntax are left out.
+Besides changes that good tests should detect, there are neutral changes, which do not change the meaning of the
+program.
 """
 
 import json
@@ -50,12 +51,12 @@ def mutants(language: str, code: str, most: int, seed: int) -> dict[str, Any]:
     """Return mutants and neutral variants of a program.
 
     Args:
-        most: The wanted number of mutants. They are spread evenly over the lines.
+        most: The maximum number of mutants, and of neutral variants. Both are spread evenly over the lines.
         seed: The seed of random choices. The same seed gives the same mutants.
 
     Returns:
-        ``error`` (the program's own syntax error, or ""), and ``mutants`` and ``neutral`` (changes as [start, end,
-        text]).
+        ``error`` is the program's own syntax error, or "". ``mutants`` and ``neutral`` are lists of changes, each as
+        [start, end, text].
     """
     lexer = JavascriptLexer if language == "node" else BashLexer
     pieces = _pieces(code, lexer(ensurenl=False, stripnl=False))
@@ -189,7 +190,7 @@ console.log(JSON.stringify(errors));
 
 
 def _node_errors(programs: Sequence[str]) -> list[str]:
-    """Return the syntax error of each program, or "". The programs are only parsed."""
+    """Return the syntax error of each program, or "" if there is none. The programs are parsed, but not run."""
     command = ["node", "--no-warnings", "--experimental-vm-modules", "-e", _CHECK]
     done = subprocess.run(command, input=json.dumps(programs), capture_output=True, text=True, check=True)
     found: list[str] = json.loads(done.stdout)

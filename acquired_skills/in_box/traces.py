@@ -1,6 +1,7 @@
-"""In the box: removes what a run leaves behind, so that the next run in the same box cannot learn from it.
+"""Removes what a run of the tests leaves behind, so that the next run in the same box cannot learn from it.
 
-A run is a fork of the worker. It may leave files outside its working folder, and processes that outlive it.
+This module runs in the box. A run is a fork of the worker. It may leave files outside its working folder, and
+processes that outlive it.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ class Traces:
     """Restores the files in a box to their state before the first run, and ends leftover processes."""
 
     def __init__(self, folder: Path, kept: Path) -> None:
-        """Remember the files, and adopt the processes that runs leave behind.
+        """Remember the files, and make this process the parent of all processes that runs leave behind.
 
         Args:
             folder: The job's folder.
@@ -34,7 +35,7 @@ class Traces:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def remove(self) -> None:
-        """End all processes that the last run has left, and restore the files.
+        """End all processes that the last run has left behind, and restore the files.
 
         Raises:
             OSError: Something could not be removed.
@@ -63,7 +64,7 @@ class Traces:
 
 
 def _content(path: Path) -> tuple[int, bytes | None]:
-    """Return the mode of a file or folder, and the data of a file."""
+    """Return the mode of a file or folder, and the data if it is a readable file."""
     mode = path.lstat().st_mode
     return stat.S_IMODE(mode), path.read_bytes() if stat.S_ISREG(mode) and mode & stat.S_IRUSR else None
 
@@ -77,7 +78,7 @@ def _remove(path: Path) -> None:
 
 
 def _end_children() -> None:
-    """Kill all children of this process, which has adopted the orphans among its descendants."""
+    """Kill all children of this process. They include descendants whose own parents have ended."""
     for _ in range(1_000):  # a fork bomb may be faster; then the limits of the box end it
         children = _children()
         if not children:

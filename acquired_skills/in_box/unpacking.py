@@ -1,4 +1,4 @@
-"""In the box: restores values that were packed by `acquired_skills.in_box.packing`."""
+"""Restores, in the box, values that were packed by `acquired_skills.in_box.packing`."""
 
 import builtins
 import collections
@@ -28,7 +28,7 @@ class Unpacker:
     """Restores values that were packed by one `Packer`.
 
     Attributes:
-        objects: The known instances, then the others in the order of their first occurrence.
+        objects: All instances: first the known ones, then the others in the order of their first occurrence.
     """
 
     def __init__(self, module: types.ModuleType, known: Sequence[Any] = ()) -> None:

@@ -68,7 +68,7 @@ def box_files(entry: str) -> Mapping[str, bytes]:
     The first call for an entry compiles its files, which takes up to 0.1 s, so async code calls this in a thread.
 
     Args:
-        entry: One of the constants above.
+        entry: One of the paths that this module defines as constants, such as `HARNESS`.
     """
     function, *modules = _ENTRIES[entry]
     files = {f"{package}/__init__.py": b"" for package in _PACKAGES}

@@ -20,10 +20,10 @@ _PRIVATE = " Only the operator can allow private addresses, with `allow_private`
 
 
 def environment_of(dependencies: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the requirements of the environment in which a skill is proved and run; empty if it has no dependencies.
+    """Return the requirements of the environment in which a skill is proved and run; empty if it needs no packages.
 
     Admission and calls share one environment. So calls run exactly what was proved, the first call does not have to
-    build an environment, and a module that the skill imports without declaring it is still there after admission.
+    build an environment, and a module that the skill imports but does not declare is still there after admission.
     """
     if not dependencies:
         return ()
@@ -70,8 +70,8 @@ def not_allowed(destinations: Iterable[Destination], allowed: frozenset[Destinat
     those = ", ".join(known[:_MOST_SHOWN]) if known else "none"
     return (
         f"The code connects to {', '.join(map(str, missing))}, which the operator of this engine has not allowed "
-        f"(allowed: {those}). Write it without these connections, or ask the operator to set `allow = [{entries}]` in "
-        "`[egress]` of config.toml, or KNACKBOX_EGRESS_ALLOW."
+        f"(allowed: {those}). Write the code without these connections, or ask the operator to set "
+        f"`allow = [{entries}]` in `[egress]` of config.toml, or KNACKBOX_EGRESS_ALLOW."
     )
 
 

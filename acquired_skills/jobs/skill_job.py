@@ -98,7 +98,7 @@ def program_job(
     """Return the job for one call of a Node or Bash program, which need not be a skill yet.
 
     Args:
-        parameters, returns: The schemas of its arguments and its result.
+        parameters, returns: The schemas of the arguments and of the result.
     """
     given = {**program_interface(language, name, parameters, returns), "arguments": dict(arguments)}
     return Job(

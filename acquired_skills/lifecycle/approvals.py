@@ -1,7 +1,7 @@
 """Asks a person to approve the packages and destinations that a proposal declares.
 
 Nobody is asked about packages and destinations that the configuration allows. An approval never extends the
-configuration: destinations outside `[egress]` `allow` are refused without asking.
+configuration: destinations that `allow` under `[egress]` does not list are refused without asking anybody.
 """
 
 import json
@@ -84,7 +84,7 @@ async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | Non
     """Return the proposal with a record of the approval of its declarations.
 
     Raises:
-        SkillRefused: Nobody can be asked, or the declarations are too long to be shown.
+        SkillRefused: Nobody can be asked, or the declarations are too long to be shown to a person.
         ToolFailure: The person did not agree.
     """
     packages, destinations = policy.needing_approval(parsed.block)
@@ -108,8 +108,8 @@ async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | Non
         names = ", ".join(f'"{Requirement(each).name}"' for each in packages)
         remedy = f"`packages = [{names}]`" if packages and not policy.always else "`ask_always = false`"
         text = (
-            f"The code needs a person's approval ({what}), and nobody can be asked here. Write it without them, or "
-            f"ask the operator to set {remedy} under `[skills]` in config.toml."
+            f"The code needs a person's approval ({what}), and nobody can be asked here. Write the code without these "
+            f"packages or connections, or ask the operator to set {remedy} under `[skills]` in config.toml."
         )
         raise SkillRefused(proposal.name, [ProposalProblem(part, text)])
     shown = {"name": proposal.name, "packages": packages, "connects_to": destinations}

@@ -1,6 +1,7 @@
-"""Asks a person the questions of a refusal, and sends the proposal again with the answers (GATE-7).
+"""Asks a person the questions that a refused proposal leaves open (GATE-7).
 
-The person sees the calls, but never the results of the code. Without answers, the refusal stands.
+The proposal is then sent again with the answers. The person sees the calls, but never the results of the code. Without
+answers, the refusal stands.
 """
 
 import json
@@ -36,10 +37,10 @@ class AskingLibrary:
     async def create(
         self, proposal: Proposal, progress: Progress = no_progress, ask: Ask | None = None, *, agent: str = ""
     ) -> Skill:
-        """Create a skill with `SkillLibrary.create`, and let a person answer the questions of a refusal.
+        """Create a skill with `SkillLibrary.create`. If the proposal is refused, let a person answer the questions.
 
-        The arguments and exceptions are those of that method. A refusal lists the answers of the person, so that the
-        author can send them again.
+        The arguments and exceptions are those of that method. If the proposal is still refused, the refusal lists the
+        answers of the person, so that the author can send them again.
         """
         once, until = _asked_once(ask), self.clock.monotonic() + ANSWERED_WITHIN_S
         given: list[Prediction] = []
@@ -61,7 +62,7 @@ class AskingLibrary:
                     raise
                 given = _joined(given, answers)
                 proposal = replace(proposal, expected=tuple(_joined(proposal.expected, answers)))
-        raise AssertionError("the loop returns or raises at its last form")
+        raise AssertionError("the last round of the loop returns or raises")
 
     async def _answers(
         self, forms: PersonForms, proposal: Proposal, questions: Sequence[Question], within_s: float
@@ -109,13 +110,13 @@ def _call(name: str, question: Question) -> str:
 
 
 def _joined(earlier: Sequence[Prediction], later: Sequence[Prediction]) -> list[Prediction]:
-    """Combine predictions. A later one replaces an earlier one of the same call."""
+    """Combine predictions. A later prediction replaces an earlier one of the same call."""
     found = {json.dumps(each.arguments, sort_keys=True): each for each in (*earlier, *later)}
     return list(found.values())
 
 
 def _notes(given: Sequence[Prediction], unread: Sequence[str]) -> list[ProposalProblem]:
-    """Return problems that inform the author about the answers of the person."""
+    """Return problems that tell the author which answers the person gave, and which could not be used."""
     notes = list(unread)
     if given:
         answers = json.dumps([{"arguments": each.arguments, **each.checks} for each in given], ensure_ascii=False)

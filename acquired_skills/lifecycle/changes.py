@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Changes:
-    """Changes the folders of one home together with their records."""
+    """Changes the skill folders of one home together with their records."""
 
     def __init__(
         self, store: SkillStore, ledger: Ledger, catalog: Catalog, clock: Clock, updates: RegistryUpdates | None
@@ -57,7 +57,7 @@ class Changes:
         return self._clock.now().isoformat(timespec="seconds")
 
     def publish(self, skill: Skill, program: SkillProgram | bytes, tests: bytes, replaces: int) -> Skill:
-        """Store an admitted skill as the version after `replaces`.
+        """Store an admitted skill as a new version. It replaces the version with the number `replaces` (0 for none).
 
         Raises:
             SkillChanged: `replaces` is no longer the current version.
@@ -77,7 +77,7 @@ class Changes:
 
         Raises:
             SkillMissing: There is no such version.
-            SkillDamaged: Its files were changed after they were admitted.
+            SkillDamaged: The files of that version were changed after they were admitted.
         """
         with self._changing(current.name):
             older = self._store.earlier_numbers(current.name)
@@ -132,7 +132,7 @@ class Changes:
             self._publish_update(Update("tools", "delete", name))
 
     def restore(self, name: str) -> Skill:
-        """Undo the latest delete.
+        """Undo the latest deletion of a skill of this name.
 
         Raises:
             SkillMissing: No skill of this name was deleted.
@@ -162,7 +162,7 @@ class Changes:
 
     @contextmanager
     def _changing(self, name: str) -> Iterator[None]:
-        """Lock the store and announce a change. If the change fails, make the row agree with the folder."""
+        """Lock the store and announce a change. If the change fails, make the skill's row agree with its folder."""
         try:
             with self._store.lock():
                 finish_announced(self._store, self._ledger)
@@ -177,8 +177,8 @@ class Changes:
             if error.errno != errno.ENOSPC:
                 raise
             raise DiskFull(
-                f"{self._store.root}: the disk is full. `{name}` may not have been changed; its folder shows its "
-                "state. Free some space and try again."
+                f"{self._store.root}: the disk is full. It is uncertain whether `{name}` was changed; its folder "
+                "shows its state. Free some space and try again."
             ) from error
 
     def _record(self, skill: Skill) -> None:

@@ -43,7 +43,7 @@ class FolderRecords:
         """Update the rows of these skills if their folders changed. Return whether any folder changed.
 
         Args:
-            stamps: The stamps in the rows, by name.
+            stamps: The stamps in the rows, by the name of the skill. A stamp changes when a file of the skill changes.
         """
         names = await asyncio.to_thread(stale, self._store, stamps)
         if names:
@@ -66,7 +66,7 @@ class FolderRecords:
         return replace(report, aside=tuple(self._aside))
 
     async def watch(self) -> None:
-        """Look for manual changes of folders periodically, a few at a time, until cancelled."""
+        """Look for manual changes of folders periodically, in a few hundred folders at a time, until cancelled."""
         await asyncio.sleep(_WATCH_AFTER_S)
         while True:
             try:

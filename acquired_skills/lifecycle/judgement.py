@@ -23,13 +23,13 @@ def wilson_lower_bound(times: int, of: int) -> float:
 def earned_state(
     state: SkillState, successes: int, failures: int, lately: Counted | None = None, *, proved: bool = True
 ) -> SkillState:
-    """Return the state that a version has earned by its counted calls. A disabled skill stays disabled.
+    """Return the state that a version has earned by the calls that count. A disabled skill stays disabled.
 
     An active version returns to probation when it is no longer more likely to succeed than to fail.
 
     Args:
         lately: The outcomes of the latest `LATELY` calls. If all of them failed, the version is quarantined.
-        proved: Whether all questions about its results are answered. If not, the version does not become active.
+        proved: Whether all questions about the results of the version are answered. If not, it does not become active.
     """
     calls = successes + failures
     if not state.listed:

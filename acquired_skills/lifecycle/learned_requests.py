@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class LearnedRequests:
-    """A buffer in front of `PastRequests`. It belongs to one event loop. Call `aclose` once at the end."""
+    """Buffers requests before `PastRequests` stores them. It belongs to one event loop. Call `aclose` at the end."""
 
     def __init__(self, past: PastRequests, *, on: bool = True) -> None:
         """Create an empty buffer. If `on` is false, requests are not recorded."""

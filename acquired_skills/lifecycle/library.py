@@ -38,7 +38,7 @@ Progress = Callable[..., None]
 
 
 class SkillLibrary(StoredSkills):
-    """The skills of one home. It belongs to one event loop. Call `aclose` once at the end."""
+    """Manages the skills of one home. It belongs to one event loop. Call `aclose` once at the end."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class SkillLibrary(StoredSkills):
         Args:
             seed: Returns the seed for the random order of tests.
             retrieve: The maximum number of skills that a query returns.
-            fits: The minimum fit. Skills with a lower fit are not returned.
+            fits: The minimum fit of a skill to a query. Skills with a lower fit are not returned.
             compared: The number of similar skills with which a new one is compared.
             allowed: The destinations that skills may connect to, in canonical form.
             effort: Limits and thresholds of an admission.
@@ -154,7 +154,7 @@ class SkillLibrary(StoredSkills):
         agent: str,
         author: bool,
     ) -> Admission:
-        """Prove a proposal in boxes. Store the predictions that differ from the results until it is admitted."""
+        """Prove a proposal in boxes. Until it is admitted, store the predictions that differ from the results."""
         name, disputed = parsed.proposal.name, self._disputed
         try:
             admission = await stages_for(parsed.proposal.language).admit(
@@ -178,11 +178,11 @@ class SkillLibrary(StoredSkills):
     async def readmit(self, skill: Skill) -> None:
         """Run the admission of a stored skill again under the current rules. Nothing is stored.
 
-        The skill is treated as new, so the tests of earlier versions do not run. It is compared only with older skills,
-        so that one of two duplicates stays admitted.
+        The skill is treated as new, so the tests of earlier versions do not run. The skill is compared only with older
+        skills, so that one of two duplicates stays admitted.
 
         Raises:
-            SkillRefused: It would not be admitted today. The exception lists everything to change.
+            SkillRefused: The skill would not be admitted today. The exception lists everything to change.
             SkillDamaged: Its files were changed after they were admitted.
             SandboxError: No box can run.
         """
@@ -202,7 +202,7 @@ class SkillLibrary(StoredSkills):
         )
 
     async def correct(self, name: str, call: CorrectedCall, agent: str = "") -> str:
-        """Record the correct result of a call, which later versions must return. Their authors see it as a test.
+        """Record the correct result of a call. Later versions must return it, and their authors see it as a test.
 
         The call is also made to the current version. A wrong result counts as a failure of that version.
 
@@ -231,7 +231,7 @@ class SkillLibrary(StoredSkills):
         return wrong
 
     async def publish(self, skill: Skill, proposal: Proposal, replaces: int) -> Skill:
-        """Store an admitted skill as the version after `replaces`.
+        """Store an admitted skill as a new version. It replaces the version with the number `replaces` (0 for none).
 
         Raises:
             SkillChanged: `replaces` is no longer the current version.

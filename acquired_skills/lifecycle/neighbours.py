@@ -11,13 +11,14 @@ from acquired_skills.proof.duplicates import Neighbour
 async def nearest_neighbours(
     skills: StoredSkills, proposal: Proposal, most: int, older_than: Skill | None = None
 ) -> list[Neighbour]:
-    """Return the listed skills nearest to a proposal that can be compared with it, nearest first.
+    """Return the listed skills that are most similar to a proposal and can be compared with it, most similar first.
 
-    These are skills in the proposal's language that have neither an environment nor network destinations.
+    Skills can be compared if they are in the proposal's language and have neither an environment nor network
+    destinations.
 
     Args:
         most: The maximum number of skills that the search returns.
-        older_than: Return only skills that are older than this one; None to return skills of any age.
+        older_than: Return only skills that are older than this skill; None to return skills of any age.
     """
     found: list[Neighbour] = []
     if not most:

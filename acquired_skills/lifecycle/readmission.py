@@ -18,7 +18,7 @@ Readmit = Callable[[Skill], Awaitable[None]]  # raises what `SkillLibrary.readmi
 
 
 class ReadmissionVerdict(StrEnum):
-    """The verdict on a stored skill under today's rules. UNKNOWN means that its admission cannot be run here."""
+    """The verdict on a stored skill under today's rules. UNKNOWN: the skill's admission cannot be run here."""
 
     ADMITTED = "admitted"
     REFUSED = "refused"
@@ -30,7 +30,7 @@ class Readmission:
     """The result of the re-admission of one skill.
 
     Attributes:
-        problems: The reasons why it was refused, or why its admission could not be run.
+        problems: The reasons why the skill was refused, or why its admission could not be run.
     """
 
     skill: Skill

@@ -21,7 +21,7 @@ _SEARCHES = 3  # maximum number of searches for one request; a search is repeate
 
 
 class StoredSkills:
-    """The skills of one home, for reading. `SkillLibrary` adds everything that changes them."""
+    """Reads the skills of one home. `SkillLibrary` adds everything that changes them."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class StoredSkills:
         retrieve: int,
         fits: float,
     ) -> None:
-        """Create the object from its parts, which `SkillLibrary` describes."""
+        """Create the object from its parts. `SkillLibrary` describes these parameters."""
         self.store = store
         self.track = track
         self.folders = folders
@@ -107,7 +107,7 @@ class StoredSkills:
 
         Args:
             k: The maximum number of skills.
-            fits: The minimum fit; 0 to return skills of any fit.
+            fits: The minimum fit of a skill to the request; 0 to return skills of any fit.
         """
         if not await self.count(listed=True):
             return []
@@ -121,9 +121,9 @@ class StoredSkills:
         return found
 
     async def learned_shares(self, query: str, names: Collection[str]) -> dict[str, LearnedShares]:
-        """Return how the words and the meaning of a request contribute to the learned scores of these skills.
+        """Return how much the words and the meaning of a request contribute to the learned scores of these skills.
 
-        The result is empty if no ranking model is trained.
+        The learned score comes from a trained ranking model. The result is empty if there is no such model.
         """
         return await self._catalog.learned_shares(query, names)
 

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Telemetry:
-    """A buffer in front of the ledger. Call `flush` before you read calls from the ledger, and `aclose` at the end."""
+    """Buffers calls before the ledger stores them. Call `flush` before reading the ledger, and `aclose` at the end."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -56,5 +56,5 @@ class Telemetry:
 
 
 def counted(failure_class: FailureClass | None) -> bool:
-    """Return whether a failure counts against a skill. RETRYABLE failures do not, because they are not its fault."""
+    """Return whether a failure counts against a skill. RETRYABLE failures are not its fault, so they do not."""
     return failure_class is not FailureClass.RETRYABLE

@@ -71,11 +71,11 @@ class TrackRecord:
         await self._telemetry.flush()
 
     def weights(self, names: Sequence[str]) -> Mapping[str, float]:
-        """Return, by name, the factors that lower the scores of skills whose current versions failed.
+        """Return, by skill name, the factors that lower the search scores of skills whose current versions failed.
 
-        A skill without a factor has the factor 1. A factor falls from 1 towards 0.5 with the Wilson lower bound of the
-        failure rate, so a single failure, or a few failures in many calls, have little effect. This blocks. Call
-        `flush` first.
+        A skill that is not in the result has the factor 1. A factor falls from 1 towards 0.5 with the Wilson lower
+        bound of the failure rate. So a single failure has little effect, and so have a few failures in many calls.
+        Call `flush` first. This blocks.
         """
         return {
             one.name: 1 - 0.5 * wilson_lower_bound(one.failures, one.successes + one.failures)
@@ -107,7 +107,7 @@ class TrackRecord:
         return earned_state(skill.state, good, bad, lately, proved=not open_questions(skill.admission))
 
     async def forgive(self, skill: Skill) -> None:
-        """Reset the failure count of a version. Later failures count again."""
+        """Reset the failure count of a version. Only later failures count."""
         await self._telemetry.flush()
         await asyncio.to_thread(self._ledger.forgive, skill.name, skill.version)
         self._outcomes.pop(skill.name, None)
@@ -140,7 +140,7 @@ class TrackRecord:
         await self._telemetry.aclose()
 
     def _known(self, skill: Skill) -> tuple[int, int, int]:
-        """Return the version with its successes and failures that this process knows; version 0 if it knows none."""
+        """Return the version that this process knows, and its counts of successes and failures; (0, 0, 0) if none."""
         return self._outcomes.get(skill.name, (0, 0, 0))
 
     def _now(self) -> str:

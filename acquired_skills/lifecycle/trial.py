@@ -1,6 +1,7 @@
 """Compares two skills for the same purpose by calling both with the same inputs (SKILL-13).
 
-The inputs are the calls of both skills' tests, their corrections, their failed inputs, and past calls.
+For both skills, the inputs are the arguments of four kinds of calls: calls in the skill's tests, corrected calls,
+failed calls and other past calls.
 """
 
 import asyncio
@@ -42,7 +43,8 @@ class TrialResult:
         old, new: The result of each skill, as text.
         same: Whether the two results are the same.
         right: The correct result, as text; "" if it is not known.
-        worse: Whether the new skill does not return the correct result, or fails although the old one does not.
+        worse: Whether the new skill does not give the known correct result. If no correct result is known, whether the
+            new skill fails and the old one does not.
     """
 
     arguments: Mapping[str, Any]
@@ -82,7 +84,7 @@ class SkillTrials:
     """Runs trials of the skills of one home."""
 
     def __init__(self, track: TrackRecord, sandbox: Sandbox, seed: Callable[[], int]) -> None:
-        """Combine the parts.
+        """Create the object from its parts.
 
         Args:
             seed: Returns the seed for the random order of tests.
@@ -109,16 +111,14 @@ class SkillTrials:
         for each in (old.skill, new.skill):
             if each.kind is SkillKind.COMPOSED or each.destinations:
                 what = "is a pipeline" if each.kind is SkillKind.COMPOSED else "connects to other machines"
-                raise SkillError(
-                    f"`{each.name}` {what}, so its calls may have effects, and a trial makes no such calls."
-                )
+                raise SkillError(f"`{each.name}` {what}, so its calls may have effects. A trial makes no such calls.")
         inputs = await self._inputs(old, new, user, past)
         fitting = await asyncio.to_thread(_fitting, inputs, old.skill, new.skill)
         results = [await self._tried(old, new, call, known) for call, known in fitting[:MOST_INPUTS]]
         return SkillTrial(tuple(results), len(inputs) - len(fitting))
 
     async def hand_over(self, old: Skill, new: Skill, trial: SkillTrial) -> None:
-        """Copy a skill's corrections, as far as the trial tried them, to the skill that replaces it.
+        """Copy the corrections that the trial tried from the old skill to the new one, which replaces it.
 
         Raises:
             SkillError: The trial does not show that the new skill can replace the old one, or the new one is not

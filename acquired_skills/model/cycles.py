@@ -43,10 +43,10 @@ def nesting_depth(calls: Sequence[str], skills: Mapping[str, Skill]) -> int:
 
 
 def refuse_cycle(skill: Skill, skills: Mapping[str, Skill]) -> None:
-    """Check that this version would not call itself through other skills once it is current.
+    """Check that this version of a skill would not call itself through other skills once it is current.
 
     Raises:
-        SkillError: It would call itself. The message shows the cycle.
+        SkillError: The version would call itself. The message shows the cycle.
     """
     way = find_cycle(skill.name, skill.calls, skills)
     if way:

@@ -15,7 +15,7 @@ T = TypeVar("T", bound=str)
 
 
 class Effects(BaseModel):
-    """The combined effects of a composed skill's steps at its admission.
+    """The combined effects of a composed skill's steps, as they were when the skill was admitted.
 
     In a call, each step is checked against the effects that its tool has at that time.
     """
@@ -32,7 +32,10 @@ class Effects(BaseModel):
 
 
 def effects_of(specs: Iterable[ToolSpec]) -> Effects:
-    """Return the effects of a tool that calls the tools with these specs. An unknown level counts as the highest."""
+    """Return the effects of a tool that calls the tools with these specifications.
+
+    A permission level or safety class that is unknown counts as the highest.
+    """
     called = list(specs)
     return Effects(
         required_permission=max(

@@ -51,7 +51,7 @@ class ParsedSource:
     """A Python source and its syntax tree.
 
     Attributes:
-        imports: The top-level modules that it imports, also inside functions.
+        imports: The top-level modules that the source imports, also inside functions.
         nodes: Every node of the tree, in the order of `ast.walk`.
     """
 
@@ -74,7 +74,7 @@ class ParsedSource:
 
 @dataclass(frozen=True, slots=True)
 class ParsedProposal:
-    """A proposal with its parsed code and tests, and the script block of its code.
+    """A proposal with its parsed code and tests, and the script block (PEP 723) of its code.
 
     Attributes:
         notes: Sentences for the author about what was changed in the proposal.

@@ -32,7 +32,7 @@ class Prediction:
 
     Attributes:
         arguments: The arguments of the call by name, as JSON.
-        checks: The checks that the result must pass, as operands by check name (a key of `CHECKS`).
+        checks: The checks that the result must pass. Maps the name of each check (a key of `CHECKS`) to its operand.
     """
 
     arguments: Mapping[str, Any]
@@ -47,7 +47,8 @@ class Prediction:
         """
         arguments = found.get("arguments") if isinstance(found, Mapping) else None
         if not isinstance(arguments, Mapping):
-            raise ValueError(f"{_short(found)} has no `arguments`. Add an object with the arguments by name.")  # noqa: TRY004 -- one type for any fault
+            text = f"{_short(found)} has no `arguments`. Add an object that maps the names of arguments to values."
+            raise ValueError(text)  # noqa: TRY004 -- one type for any fault
         checks = {name: operand for name, operand in found.items() if name != "arguments"}
         unknown = sorted(str(name) for name in checks if name not in CHECKS)
         if unknown:

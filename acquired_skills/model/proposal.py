@@ -40,9 +40,9 @@ class Proposal:
     """A proposed skill.
 
     Attributes:
-        code: One Python file with a function called `name`; its PEP 723 block declares packages and destinations
-            (`acquired_skills.model.script_block`).
-        tests: A pytest module that imports the function by that name.
+        code: One Python file with a function that has the name of the skill. The PEP 723 block of the file declares
+            packages and destinations (`acquired_skills.model.script_block`).
+        tests: A pytest module that imports the function by its name.
         examples: Requests, in users' words, that the skill should answer; retrieval uses them.
         breaking: Whether the new version may fail the tests of the previous version.
         timeout_s: The time limit of one call of the skill, in seconds of wall time.
@@ -89,7 +89,7 @@ class SkillRefused(Exception):
     Attributes:
         problems: All problems that were found; at least one.
         questions: The calls whose results the author is asked to predict in `Proposal.expected`. The texts of the
-            problems contain them, too.
+            problems contain these calls, too.
         disputed: The predictions that differ from the results of the code.
     """
 

@@ -39,7 +39,7 @@ class BlockError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScriptBlock:
-    """The declarations in one source.
+    """What the script block of one source declares.
 
     Attributes:
         dependencies: Requirements, verbatim (PEP 508).

@@ -29,7 +29,7 @@ class SkillDamaged(SkillError):
 
 
 class NotAdmitted(SkillDamaged):
-    """A folder contains no skill that was admitted here. It is neither run nor changed."""
+    """A folder contains no skill that was admitted here. Nothing in the folder is run or changed."""
 
 
 class NotSigned(NotAdmitted):
@@ -97,14 +97,16 @@ class Skill:
         tests: The number of tests that proved the skill.
         dependencies, destinations: The packages and destinations that its code declares; destinations are canonical
             `host:port`.
-        environment: The requirements of the environment in which it was proved and runs.
+        environment: The requirements of the environment in which the skill was proved and runs.
         timeout_s: The time limit of one call, in seconds of wall time.
         admission: The admission report (`acquired_skills.proof.admission_report`).
         provenance: Who proposed it and how (`acquired_skills.model.provenance`).
         calls: Names of the tools that a composed skill calls, sorted.
-        effects: The combined effects of those tools (`acquired_skills.model.effects`); empty for code.
+        effects: The combined effects of those tools (`acquired_skills.model.effects`); empty if the skill is not a
+            composed skill.
         returns: JSON Schema of the result; None if it is unknown.
-        inferred: Inferred hints of the parameters without one in the code (`acquired_skills.in_box.inferred_hints`).
+        inferred: Inferred type hints of the parameters that have none in the code
+            (`acquired_skills.in_box.inferred_hints`).
         extra: The SHA-256 of each extra file, by path relative to the program.
     """
 

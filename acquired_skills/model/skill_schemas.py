@@ -1,4 +1,4 @@
-"""Validates the input and output schemas of a skill, and results against the output schema.
+"""Validates the input and output schemas of a skill, and checks results against the output schema.
 
 Schemas come from a box or a file, and an annotation may be wrong, so no schema is trusted.
 """

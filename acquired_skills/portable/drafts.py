@@ -33,7 +33,7 @@ class SkillDraft:
         file: The path of the script in the instructions.
         name: The name of the function.
         code: The function with everything that it needs from its script.
-        calls: The arguments of the calls, by name, each with the checks that its author has added.
+        calls: The calls. Each has the arguments by name, and the checks that the author has added.
     """
 
     instructions: str
@@ -80,7 +80,7 @@ class SkillDraft:
         return replace(self, calls=tuple({**self.calls[n], **checks} for n, checks in sorted(answers.items())))
 
     def proposal(self, provenance: Mapping[str, str]) -> Proposal:
-        """Return the proposal, in which exact results become tests, and other checks become predictions.
+        """Return the draft as a proposal. Exact results become tests, and other checks become predictions.
 
         Raises:
             ValueError: No call has an exact result or an exception, or the code is not valid Python.
@@ -94,9 +94,9 @@ class SkillDraft:
         )
 
     def without_results(self, refused: SkillRefused) -> SkillRefused:
-        """Return a refusal without the results of the code in its problems.
+        """Return the refusal with the results of the code removed from its problems.
 
-        Otherwise the author could copy these results into the predictions. Instead, the problem of a failed test asks
+        Otherwise the author could copy these results into the predictions. Instead, the text about a failed test asks
         whether the code or the prediction is right.
         """
         exact, _ = self._predictions()
@@ -134,7 +134,7 @@ class SkillDraft:
 
 
 def origin_of(instructions: str, files: Files, file: str, name: str, code: str) -> str:
-    """Return the origin of code, for its provenance: instructions, script, hash, and whether the code was changed.
+    """Return the origin of a draft's code: instructions, script, hash, and whether the code was changed.
 
     Raises:
         ValueError: The instructions have no such script, or no such function in it.
@@ -154,7 +154,7 @@ def _definition(code: str, name: str) -> _Function:
     """Return the definition of a function in a source.
 
     Raises:
-        ValueError: There is none, or the source is not valid Python.
+        ValueError: There is no such function, or the source is not valid Python.
     """
     try:
         tree = parse_source(code)

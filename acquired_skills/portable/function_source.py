@@ -102,7 +102,7 @@ def _used(node: ast.stmt) -> Iterator[str]:
 
 
 def _changes(node: ast.stmt) -> str:
-    """Return the name that a statement such as ``TABLE["x"] = 1`` or ``TABLE.update(…)`` changes; "" for others."""
+    """Return the name that ``TABLE["x"] = 1``, ``TABLE.update(…)`` or a similar statement changes; "" for others."""
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute() as place)):
             changed: ast.expr = place

@@ -49,7 +49,7 @@ async def import_skills(
         provenance: The origin to record for each skill (`acquired_skills.model.provenance`).
         composer: Admits pipelines, after the other skills from the same source. If it is None, pipelines are refused.
         ask: Asks a person to approve declarations; None if nobody can be asked.
-        as_text: Whether to store everything as instructions, even skills that could be admitted.
+        as_text: Whether to store all skills as instructions, even those that could be admitted.
 
     Raises:
         Unreadable: The source is unsafe to read. Nothing was imported.

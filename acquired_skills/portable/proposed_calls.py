@@ -41,7 +41,7 @@ _VARIED: Mapping[str, list[Any]] = {
 
 
 def proposed_calls(node: _Function) -> list[dict[str, Any]]:
-    """Return at most `MOST_CALLS` calls, each as its arguments by parameter name.
+    """Return at most `MOST_CALLS` calls. Each is a mapping from parameter names to arguments.
 
     The list is empty if the docstring has no examples and the annotations are missing or unknown.
     """

@@ -97,11 +97,12 @@ def _pipeline_and_cases(name: str, files: Files, where: str) -> tuple[str, str]:
     """
     program, cases = (files.get(path) for path in SkillKind.COMPOSED.files(name))
     if program is None or cases is None:
-        raise Unreadable(f"{where} is composed, but has no {SkillKind.COMPOSED.files(name)[program is not None]}.")
+        missing = SkillKind.COMPOSED.files(name)[program is not None]
+        raise Unreadable(f"{where} is a composed skill, but has no {missing}.")
     try:
         return program.decode(), cases.decode()
     except UnicodeDecodeError:
-        raise Unreadable(f"{where} is composed, but its pipeline or its cases are not UTF-8 text.") from None
+        raise Unreadable(f"{where} is a composed skill, but its pipeline or its cases are not UTF-8 text.") from None
 
 
 def _program_and_cases(name: str, files: Files, kind: SkillKind) -> tuple[str, str] | str:
@@ -147,7 +148,7 @@ def python_sources(files: Files) -> Iterator[tuple[str, str, ast.Module]]:
 
 
 def is_test(path: str) -> bool:
-    """Return whether a Python file is a test module, by its name."""
+    """Return whether a Python file is a test module, judging by its name."""
     name = path.rpartition("/")[2]
     return name.startswith("test_") or name.endswith("_test.py")
 

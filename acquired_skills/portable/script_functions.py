@@ -21,7 +21,7 @@ class ScriptFunction:
 
     Attributes:
         file: The path of the script in the instructions.
-        name: The name of the function. In snake_case, it becomes the name of the skill.
+        name: The name of the function. The skill gets this name, converted to snake_case.
         node: The definition of the function.
         code: The function with everything that it needs from its script; "" if it cannot become a skill.
         why_not: Why the function cannot become a skill without changes; "" if it can.
@@ -62,7 +62,7 @@ def find_function(functions: Sequence[ScriptFunction], wanted: str) -> ScriptFun
         )
     if len(found) > 1:
         places = " or ".join(f"{each.file}:{each.name}" for each in found)
-        raise LookupError(f"More than one file has a function `{name}`: choose one as {places}.")
+        raise LookupError(f"More than one file has a function `{name}`: choose one by writing {places}.")
     if not found[0].code:
         raise LookupError(f"{name} cannot become a skill: {found[0].why_not}.")
     return found[0]

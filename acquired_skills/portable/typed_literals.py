@@ -54,8 +54,8 @@ def imports_of(annotations: Sequence[ast.expr | None]) -> list[str]:
 def parts_of(annotation: ast.expr | None, value: Any = ...) -> tuple[str, list[ast.expr]]:
     """Return the name and the arguments of a type: ``list`` and ``[int]`` for ``list[int]``.
 
-    For a union, this is the first member that is not None. The name is "" if the annotation has no name, or if it is a
-    union and the value is None.
+    For a union, they are those of its first member that is not None. The name is "" if the annotation has no name, or
+    if it is a union and the value is None.
     """
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:

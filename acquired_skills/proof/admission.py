@@ -85,7 +85,7 @@ async def admit(
     disputed: Sequence[Prediction] = (),
     author: bool = True,
 ) -> Admission:
-    """Run the stages that follow the static checks, with the packages and destinations that the code declares.
+    """Run the stages that follow the static checks. Boxes get the packages and destinations that the code declares.
 
     Args:
         seed: The seed for the random orders of the tests.
@@ -208,7 +208,7 @@ async def _rehearse(parsed: ParsedProposal, job: Job, sandbox: Sandbox) -> BoxFa
     """Run the skill together with its tests in a box, and return the facts that the box reports.
 
     Raises:
-        SkillRefused: The facts show problems, or the dependencies cannot be installed.
+        SkillRefused: The skill or its tests have problems, or the dependencies cannot be installed.
         SandboxError: No box can run.
     """
     name = parsed.proposal.name

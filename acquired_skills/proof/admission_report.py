@@ -36,7 +36,7 @@ def build_report(
     """Return the report of an admission.
 
     Args:
-        compared: How many similar skills were compared.
+        compared: With how many similar skills the proposal was compared.
         seconds: The wall time of each stage, in seconds.
         earlier: Whether the tests of the previous version were run, too.
         notes: Sentences for the author about what could be improved.
@@ -104,8 +104,8 @@ def evidence_notes(evidence: Evidence) -> Iterator[str]:
         )
     if evidence.refused:
         yield (
-            f"The code raised an exception in all {evidence.refused} calls that the tests do not make, so it may work "
-            "only for the arguments in the tests. If it should accept others, correct it."
+            f"The code raised an exception in all {evidence.refused} calls that admission tried besides those in the "
+            "tests, so it may work only for the arguments in the tests. If it should accept others, correct it."
         )
 
 

@@ -42,7 +42,7 @@ def build_skill(parsed: ParsedProposal, admission: Admission, created: str) -> S
 
 
 def is_unchanged(skill: Skill, proposal: Proposal) -> bool:
-    """Return whether the proposal would change nothing. Repeated requests then create no new versions."""
+    """Return whether the proposal would change nothing. A repeated request then creates no new version."""
     current = (skill.description, skill.examples, skill.timeout_s)
     if current != (proposal.description, proposal.examples, proposal.timeout_s) or not skill.state.listed:
         return False

@@ -1,4 +1,7 @@
-"""Tables of answers for the tests of a proposal: the answers of the skill, of stubs and of mutants, and wrong ones."""
+"""Makes the tables of answers on which the tests of a proposal are judged.
+
+The tables contain the answers of the skill, of stubs and of mutants, and answers that are wrong.
+"""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -61,7 +64,7 @@ class AnswerTable:
 
 
 def tables_of(truth: Mapping[str, Data]) -> list[AnswerTable]:
-    """Return the tables with the skill's own answers, those of stubs, and wrong, reversed and constant answers.
+    """Return the tables of the skill's own answers, of stub answers, and of wrong, reversed and constant answers.
 
     Args:
         truth: The skill's answers, by the key of the call.

@@ -27,7 +27,7 @@ class RepeatedAnswers:
 
     Attributes:
         forth: The answers of a process that makes the calls in order.
-        again: The answers when the same process repeats the calls.
+        again: The answers of the same process when it repeats the calls.
         back: The answers of another process, which makes the calls in reverse order.
         seconds: The time in seconds that `forth` and `again` took together.
     """
@@ -101,7 +101,7 @@ def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | No
 
 
 def with_integers(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments as an agent sends them: with integers instead of floats where the schema asks for these.
+    """Return the arguments as an agent sends them: with integers instead of floats where the schema wants integers.
 
     Args:
         properties: The schemas of the parameters by name.

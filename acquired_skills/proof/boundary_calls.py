@@ -1,7 +1,7 @@
 """Makes calls with boundary values: empty, zero, negative, one item, duplicates, ties and long values (GATE-1).
 
 Faults are most common at the boundaries of the input domain (Myers, "The Art of Software Testing", 1979). The calls are
-derived from those of the tests, and both are data (`acquired_skills.in_box.packing`).
+derived from the calls in the tests, and both are data (`acquired_skills.in_box.packing`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _LISTS = ("tuple", "set", "frozenset")
 
 
 def boundary_calls(calls: Sequence[Data], most: int) -> list[dict[str, Any]]:
-    """Return at most `most` new calls: calls of the tests with boundary values for one argument or for all of them."""
+    """Return at most `most` new calls: calls from the tests, with boundary values for one argument or for all."""
     rows: list[list[dict[str, Any]]] = []
     for call in calls:
         places = argument_places(call)

@@ -63,7 +63,10 @@ def with_clock_hint(parsed: ParsedProposal, problems: Sequence[ProposalProblem])
 
 
 def clock_calls(calls: Sequence[Data], most: int) -> list[dict[str, object]]:
-    """Return at most `most` calls of the tests at other times: the times of other calls, and times at boundaries."""
+    """Return at most `most` calls from the tests, moved to other times.
+
+    The new times are those of other calls, and times at boundaries, such as the end of a month.
+    """
     fixed = [call for call in calls if "clock" in call]
     times = list(dict.fromkeys(call["clock"] for call in fixed))
     rows = [

@@ -1,6 +1,6 @@
 """Recognises a reference that is a copy of the skill, so that its agreement would prove nothing (GATE-5).
 
-Both sources are parsed and converted to the same form, without names, comments, docstrings and type hints. This finds
+Both sources are parsed and converted to a common form, without names, comments, docstrings and type hints. This finds
 copies that were renamed, reformatted or slightly changed. It does not find code that was rewritten by hand.
 """
 
@@ -22,7 +22,7 @@ _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: as
 
 
 def is_copy(reference: ParsedSource, code: ParsedSource) -> bool:
-    """Return whether a reference has nearly the same syntax tree as the code, or has the code's largest function."""
+    """Return whether a reference has nearly the same syntax tree as the code, or contains its largest function."""
     ours, theirs = _normalized(code), _normalized(reference)
     if ast.dump(ours) == ast.dump(theirs):
         return True

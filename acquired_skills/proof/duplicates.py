@@ -1,8 +1,8 @@
 """Detects duplicate skills (SKILL-8).
 
-The calls of the new skill's tests were recorded in a box. Each neighbour, a similar skill, gets the arguments of these
-calls in its own fresh box. It never sees the expected answers, which are compared here. So a neighbour can block the
-new skill only with the same answers, and then the new skill is indeed a duplicate.
+The calls that the new skill's tests make were recorded in a box. Each neighbour, a similar skill, gets the arguments of
+these calls in its own fresh box. It never sees the expected answers, which are compared here. So a neighbour can block
+the new skill only with the same answers, and then the new skill is indeed a duplicate.
 """
 
 from collections.abc import Mapping, Sequence

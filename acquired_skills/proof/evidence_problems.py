@@ -43,7 +43,7 @@ def evidence_problems(
         yield ProposalProblem(
             "expected",
             f"{share} Work out from the description, not by running the code, what these calls return. Then send the "
-            f"proposal again, with these answers and those that you sent before in `expected`:\n{lines}\n"
+            f"proposal again. List these answers in `expected`, and also those that you sent before:\n{lines}\n"
             f"Where the exact result is hard to state, use {_OTHERS} in place of `result`. Instead of answering, you "
             "can send a second, independent implementation in `reference`.",
         )
@@ -76,7 +76,7 @@ def _of_predictions(name: str, found: Evidence, predictions: Sequence[Prediction
     if len(compared.unspecified) > MOST_UNSPECIFIED:
         yield ProposalProblem(
             "expected",
-            f"{len(compared.unspecified)} predictions are `unspecified`, and at most {MOST_UNSPECIFIED} may be. Let "
+            f"{len(compared.unspecified)} predictions are `unspecified`; at most {MOST_UNSPECIFIED} are allowed. Let "
             "the code raise ValueError for arguments that it is not meant for, and predict that exception.",
         )
     for number in compared.unanswered:

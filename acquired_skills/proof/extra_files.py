@@ -61,7 +61,7 @@ def module_names(files: Mapping[str, str]) -> frozenset[str]:
 
 
 def _path(path: str, name: str, *, hides: bool) -> Iterator[ProposalProblem]:
-    """Yield problems with a path. If `hides` is true, it must not hide a module of Python or the engine."""
+    """Yield problems with a path. If `hides` is true, the path must not hide a module of Python or the engine."""
     if not EXTRA_PATH.fullmatch(path) or path.endswith("."):
         yield _problem(
             f"{path[:80]!a} cannot be the path of a file: use up to four parts of ASCII letters, digits, `_`, `-` and "

@@ -1,7 +1,7 @@
-"""The output of an admission's boxes. It comes from untrusted code, so it is typed and bounded before use.
+"""Validates the output of the boxes of an admission. It comes from untrusted code, so it must fit bounded types.
 
-`acquired_skills.in_box.harness.rehearse` and `acquired_skills.in_box.judge.judge` produce it. Output that does not
-validate is rejected.
+`acquired_skills.in_box.harness.rehearse` and `acquired_skills.in_box.judge.judge` produce the output. Output that does
+not validate is rejected.
 """
 
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
@@ -75,7 +75,7 @@ class DerivedSchema(TypedDict):
 
 @with_config(_STRICT)
 class RecordedCall(TypedDict):
-    """One call of the tests as plain JSON: its arguments, and its value or the name of the exception's type."""
+    """One call that the tests make, as plain JSON: its arguments, and its value or the name of the exception's type."""
 
     positional: list[Any]
     named: dict[str, Any]
@@ -85,7 +85,7 @@ class RecordedCall(TypedDict):
 
 @with_config(_STRICT)
 class ReplayCall(TypedDict):
-    """One call of one test as packed data, and its answer if the answer was the same every time."""
+    """One call that one test makes, as packed data, and its answer if the answer was the same every time."""
 
     test: _Id
     call: Annotated[dict[str, Any], AfterValidator(_call)]

@@ -1,6 +1,6 @@
 """Converts calls between packed data and named JSON arguments, which questions and predictions use.
 
-JSON has no tuples, sets or dates. The calls of the tests show which types a parameter takes, so JSON arguments are
+JSON has no tuples, sets or dates. The calls in the tests show which types a parameter takes, so JSON arguments are
 converted to the types that occur there. No question is asked about a call that changes when it is converted to JSON and
 back.
 """
@@ -23,7 +23,7 @@ class JsonCalls:
 
     Attributes:
         parameters: The names of the skill's parameters, in order.
-        examples: Calls of the tests.
+        examples: The calls that the tests make.
     """
 
     parameters: Sequence[str]

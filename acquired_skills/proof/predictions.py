@@ -21,16 +21,16 @@ class ComparedPredictions:
     Each group lists predictions by number.
 
     Attributes:
-        agreed: The code gives the predicted result, and the prediction rejects most wrong answers. The author could
-            have been asked about the call, or the prediction kills a mutant.
+        agreed: The code gives the predicted result, and the prediction rejects most wrong answers. Besides, admission
+            could have asked about this call, or the prediction kills a mutant.
         disputed: The result of the code differs from the prediction.
-        changed: The author changed the prediction after a dispute, and now it agrees. That proves little, because after
-            a dispute over a yes or a no only one answer is left.
+        changed: The author changed the prediction after a dispute, and now it agrees. That proves little: if the result
+            can only be true or false, for example, the dispute itself shows which one the code gives.
         weak: The code gives the predicted result, but most wrong answers, or most results of other calls, would satisfy
-            the prediction too.
+            the prediction too. Or the prediction kills no mutant, and admission would not ask about this call.
         unspecified: The author states that any result is acceptable.
         unanswered: The code's result varies or takes too long.
-        repeated: The code gives the predicted result, but a test or an earlier prediction states the same result.
+        repeated: The code gives the predicted result, but a test or an earlier prediction covers the same call.
         killed: The mutants that agreed predictions reject, each with the number of the first such prediction.
     """
 

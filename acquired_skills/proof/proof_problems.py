@@ -36,13 +36,13 @@ def proof_problems(name: str, found: JudgedTests) -> Iterator[ProposalProblem]:
         one, other = found.exchangeable[0]
         yield ProposalProblem(
             "red",
-            f"All tests would pass if {one} and {other} exchanged their results, so the tests state something about "
-            "many results, but not each result: assert the exact result of each call.",
+            f"All tests would pass if {one} and {other} exchanged their results, so the tests check the results only "
+            "together, not one by one: assert the exact result of each call.",
         )
 
 
 def uncounted_tests(found: JudgedTests) -> Iterator[ProposalProblem]:
-    """Yield a problem if some tests do not count as proof. It matters only if the other tests prove too little."""
+    """Yield a problem if some tests do not count as proof. This is harmless if the other tests prove enough."""
     if _written_uncounted(found):
         yield ProposalProblem(
             "replay", f"{_uncounted(found)} Move their checks of plain arguments and results into separate tests."

@@ -1,4 +1,4 @@
-"""Decides whether a proposal is proved, and if not, chooses questions to its author (GATE-1).
+"""Decides whether a proposal is proved, and if not, chooses questions for its author (GATE-1).
 
 A question is a call that distinguishes surviving mutants from the code. The calls are chosen greedily, so that a few
 calls distinguish all mutants (Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979). When no mutant is
@@ -35,11 +35,12 @@ class Evidence:
     """The evidence from the tests, the predictions and the reference of a proposal.
 
     Attributes:
-        mutants: Whether each mutant is killed by a test or an agreed prediction; equivalent ones are missing.
-        met: The number of mutants that count.
+        mutants: Whether a test or an agreed prediction kills the mutant, by the number of the mutant. Equivalent
+            mutants are left out.
+        met: The number of mutants that count as evidence.
         killed: How many of the mutants that count are killed.
-        needed: The number of agreed predictions that are enough, even if they kill no mutants.
-        compared: What the predictions prove.
+        needed: The number of agreed predictions that prove the proposal, even if they kill no mutants.
+        compared: The comparison of the predictions with the results of the code.
         questions: The calls to ask about, most decisive first.
         disputed: The predictions that differ from the results of the code.
         agreed: The predictions that agree with the results of the code.
@@ -47,7 +48,8 @@ class Evidence:
         constant: An answer that tests and agreed predictions would accept for all calls, as text; "" for none.
         reference: What the reference proves.
         unknown: Whether time ran out before enough mutants were tried to know how much the tests prove.
-        refused: The number of new calls if the code raises an exception for every one of them; otherwise 0.
+        refused: The number of new calls and agreed predictions if the code raises an exception for every one of them;
+            otherwise 0.
     """
 
     mutants: Mapping[int, bool] = field(default_factory=dict)
@@ -81,7 +83,7 @@ def weigh(
     Args:
         made: The number of mutants that were made.
         earlier: Predictions that were disputed in earlier proposals.
-        effort: The limits of the admission, with the share of the mutants that must be killed.
+        effort: The limits of the admission, including the share of the mutants that must be killed.
         reference: What the reference proves. A result on which it agrees with the code counts as an agreed prediction.
     """
     compared = compare_predictions(predictions, survivors, earlier, calls)
@@ -143,7 +145,7 @@ def weigh(
 def _all_refused(survivors: Survivors, known: Sequence[int]) -> int:
     """Return the number of new calls and agreed predictions if the code raises an exception for all of them.
 
-    The result is 0 if one of them returns a value, or if there are fewer than `_LEAST_REFUSED`.
+    The result is 0 if the code returns a value for one of them, or if there are fewer than `_LEAST_REFUSED` of them.
     """
     new = range(survivors.predicted, survivors.predicted + survivors.new)
     given = [survivors.truth[at] for at in (*new, *known) if at in survivors.truth]
@@ -151,7 +153,7 @@ def _all_refused(survivors: Survivors, known: Sequence[int]) -> int:
 
 
 def questions_needed(share: float, enough: float) -> int:
-    """Return how many questions to ask if the tests kill `share` of the mutants and `enough` is required."""
+    """Return how many questions to ask if the tests kill the share `share` of the mutants, and should kill `enough`."""
     return 0 if share >= enough else min(MOST_QUESTIONS, math.ceil((1 - share) * 2 * MOST_QUESTIONS))
 
 
@@ -178,7 +180,7 @@ def _chosen(
     answers, uncovered, chosen = list(known), set(left), list[Question]()
 
     def gain(at: int) -> tuple[float, bool, float]:
-        """Return the rank of a call as the next question. Calls that distinguish more mutants rank higher."""
+        """Rank the call with this index as the next question. Calls that distinguish more mutants rank higher."""
         value = "value" in survivors.truth[at]
         exposed = len(exposes[at] & uncovered) * (1.0 if value else _RAISING)
         new = value and not any(same_answer(survivors.truth[at], each) for each in answers)
@@ -197,7 +199,7 @@ def _chosen(
 
 
 def _distinguishable(mutants: Mapping[int, bool], survivors: Survivors, askable: Mapping[int, Any]) -> bool:
-    """Return whether a call that can be asked about distinguishes one of the surviving mutants from the code."""
+    """Return whether a call that the author can be asked about distinguishes a surviving mutant from the code."""
     return any(
         not noticed and bool(survivors.differing.get(number, {}).keys() & askable.keys())
         for number, noticed in mutants.items()
@@ -205,7 +207,7 @@ def _distinguishable(mutants: Mapping[int, bool], survivors: Survivors, askable:
 
 
 def _askable(survivors: Survivors, calls: JsonCalls) -> dict[int, dict[str, Any]]:
-    """Return the JSON arguments of the new calls that can be asked about, by the index of the call."""
+    """Return the JSON arguments of the new calls that the author can be asked about, by the index of the call."""
     known = {calls.key(call) for call in survivors.calls[: survivors.predicted]}
     found: dict[int, dict[str, Any]] = {}
     for at in range(survivors.predicted, survivors.predicted + survivors.new):

@@ -1,7 +1,7 @@
 """Makes random calls like those of the tests, in which several arguments may change at once (GATE-1).
 
-In most similar calls and boundary calls, only one argument differs from a test. A fault that needs two lists of the
-same length, or two related numbers, shows only in other combinations. Calls are data
+In most similar calls and boundary calls, only one argument differs from a test. A fault that appears only with two
+lists of the same length, or with two related numbers, is found only if several arguments change. Calls are data
 (`acquired_skills.in_box.packing`), and the same seed gives the same calls.
 """
 
@@ -20,7 +20,7 @@ _KEPT = 0.4  # probability that an argument stays unchanged
 
 
 def random_calls(calls: Sequence[Data], most: int, seed: int) -> list[dict[str, Any]]:
-    """Return at most `most` new calls, made from each call of the tests in turn."""
+    """Return at most `most` new calls, made by varying the calls of the tests in turn."""
     chance = random.Random(seed)  # noqa: S311 -- a choice, not a secret
     seen, found = {value_key(each) for each in calls}, list[dict[str, Any]]()
     usable = [call for call in calls if argument_places(call)]
@@ -69,7 +69,7 @@ def _at(call: Data, place: Place) -> Any:
 
 
 def _like(value: Any, chance: random.Random) -> Any:
-    """Return a random value of the same type as a value."""
+    """Return a random value of the same type as `value`."""
     match value:
         case bool():
             return chance.random() < 0.5  # noqa: PLR2004 -- either one

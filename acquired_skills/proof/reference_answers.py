@@ -114,9 +114,9 @@ def _differences(
     problems.append(
         ProposalProblem(
             "reference",
-            f"{last.text}{more} Correct the one that contradicts the description, and do not just make them agree. Let "
-            "both raise an exception for arguments that the skill is not meant for. If any result is acceptable, state "
-            '`"unspecified": true` for the call in `expected`.',
+            f"{last.text}{more} Correct the code or the reference, whichever contradicts the description. Do not just "
+            "make the two agree. Let both raise an exception for arguments that the skill is not meant for. If any "
+            'result is acceptable, state `"unspecified": true` for the call in `expected`.',
         )
     )
     return ComparedReference(tuple(problems), disputed=tuple(_disputed(survivors, answers, shown, calls)))
@@ -127,8 +127,8 @@ def _texts(name: str, survivors: Survivors, shown: Sequence[int]) -> Iterator[st
         call = format_call(name, survivors.calls[at])
         if at >= survivors.predicted + survivors.new:
             yield (
-                f"The reference fails the tests: its result differs from the code's for their call {call}. "
-                "Which of the two is right?"
+                f"The reference fails the tests: they make the call {call}, for which the code and the reference give "
+                "different results. Which of the two is right?"
             )
         else:
             yield f"The code and the reference give different results for {call}. Which of the two is right?"
@@ -160,8 +160,8 @@ def _is_timeout(kind: str) -> bool:
 def _differs(answer: Data, other: Data, *, tested: bool) -> bool:
     """Return whether two answers cannot both be right.
 
-    Two exceptions may have different types, because both reject the arguments. The types must be the same only in calls
-    of the tests.
+    Two exceptions of different types can both be right, because both reject the arguments. Only for calls that the
+    tests make must the types be the same.
     """
     if not (_is_given(answer) and _is_given(other)):
         return "lost" in other and "value" in answer

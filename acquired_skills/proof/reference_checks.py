@@ -1,4 +1,4 @@
-"""Checks a reference by reading it (GATE-5)."""
+"""Checks the source of a reference without running it (GATE-5)."""
 
 import ast
 from collections.abc import Collection, Iterator
@@ -25,21 +25,24 @@ def reference_problems(
 
     Args:
         block: The script block of the code.
-        modules: The names of the skill's further modules.
+        modules: The names of the modules among the skill's extra files.
     """
     if block.destinations:
-        text = "A skill that connects to destinations cannot have a reference. Leave it out."
+        text = "A skill that connects to destinations cannot have a reference. Leave the reference out."
         yield ProposalProblem("reference", text)
         return
     if shared := sorted(reference.imports & {*modules, name}):
         text = (
-            f"It imports `{shared[0]}` from the skill, so it may have the same faults as the code. Write it without "
-            "modules of the skill."
+            f"The reference imports `{shared[0]}` from the skill, so it may have the same faults as the code. Write "
+            "the reference without modules of the skill."
         )
         yield ProposalProblem("reference", text)
         return
     if hidden := _hidden(reference):
-        text = f"It uses `{hidden}`, so it cannot be compared with the code: write the implementation directly."
+        text = (
+            f"The reference uses `{hidden}`, so its source does not show everything that it runs. Write the "
+            "implementation directly."
+        )
         yield ProposalProblem("reference", text)
         return
     own, other = _function(name, code.tree), _function(name, reference.tree)
@@ -70,7 +73,7 @@ def reference_problems(
 
 
 def _hidden(reference: ParsedSource) -> str:
-    """Return a name with which a reference can run code that its source does not show, such as `exec`, or ""."""
+    """Return a name with which a reference can run code that its source does not show, such as `exec`; "" for none."""
     for node in reference.nodes:
         match node:
             case ast.Name(id=name) if name in _RUNS_TEXT or name == "__builtins__":
@@ -81,7 +84,7 @@ def _hidden(reference: ParsedSource) -> str:
 
 
 def _function(name: str, tree: ast.Module) -> _Function | None:
-    """Return the last function that has this name or that the name is an alias of."""
+    """Return the last top-level function that is called `name`, or that `name` is an alias of."""
     names = {name, function_of(name, tree)} - {""}
     found = [node for node in tree.body if isinstance(node, _Function) and node.name in names]
     return found[-1] if found else None

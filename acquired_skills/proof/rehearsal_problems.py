@@ -101,7 +101,7 @@ def _broken_run(facts: BoxFacts) -> Iterator[ProposalProblem]:
 
 
 def _red(name: str, facts: BoxFacts) -> Iterator[ProposalProblem]:
-    """Yield a problem for the tests that pass on every stub, which prove nothing (SKILL-4)."""
+    """Yield a problem if there are tests that prove nothing, because they pass on every stub (SKILL-4)."""
     runs = {run["kind"]: run["results"] for run in facts["runs"] if run["kind"] != "skill"}
     own = [test for test in facts["tests"] if test.startswith("skill/")]
     failed = {test for results in runs.values() for test, one in results.items() if one["outcome"] in _FAILED}
@@ -111,8 +111,8 @@ def _red(name: str, facts: BoxFacts) -> Iterator[ProposalProblem]:
     if empty:
         yield ProposalProblem(
             "red",
-            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: no failure even if `{name}` only "
-            f"raises NotImplementedError, returns None, or returns a bare object(). Assert exact results of "
+            f"{list_tests(empty)} prove{'s' if len(empty) == 1 else ''} nothing: there is no failure even if `{name}` "
+            f"only raises NotImplementedError, returns None, or returns a bare object(). Assert exact results of "
             f"`{name}(...)` inside the test, or remove the test.",
         )
     if unjudged and facts.get("done"):
@@ -157,13 +157,13 @@ def _left_outside(paths: Sequence[str]) -> Iterator[ProposalProblem]:
     if paths:
         yield ProposalProblem(
             "green",
-            f"Files were left outside the working folder, which is emptied before each test: {', '.join(paths)}. "
-            "Use relative paths, such as `state.json`, because a call keeps only the files in its working folder.",
+            f"Files were left outside the working folder: {', '.join(paths)}. Only that folder is emptied before each "
+            "test. Use relative paths, such as `state.json`. A call keeps only the files in its working folder.",
         )
 
 
 def _shares_state(shared: SharedState, one: ResultOfTest) -> ProposalProblem:
-    """Return the problem of a test whose result depends on whether other tests ran before it."""
+    """Return the problem to report for a test whose result depends on whether other tests ran before it."""
     test, other = short_name(shared["test"]), short_name(shared["other"])
     if shared.get("files"):
         return ProposalProblem(
@@ -207,7 +207,7 @@ def _not_green(test: str, one: ResultOfTest, again: str) -> ProposalProblem:
             return ProposalProblem("green", f"{shown} fails{again}:\n{one['text']}\n{_correct(shown)}")
         case "timeout":
             return ProposalProblem(
-                "green", f"{shown} takes too long{again}. Use smaller inputs, or correct the endless loop."
+                "green", f"{shown} takes too long{again}. Use smaller inputs, or correct an endless loop."
             )
         case "skipped":
             return ProposalProblem(

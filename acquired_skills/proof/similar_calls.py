@@ -1,4 +1,4 @@
-"""Generates calls similar to those of the tests (SKILL-6), which may expose a mutant that no test kills.
+"""Generates calls similar to those of the tests, to expose mutants that no test kills (SKILL-6).
 
 They are derived from the calls of the tests as packed data (`acquired_skills.in_box.packing`). Arguments are replaced
 by other values of the same type, by arguments of other calls, and by constants in the code. The same seed gives the
@@ -78,9 +78,9 @@ def _lists(items: list[Any], given: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def _instances(inner: Any, given: Sequence[Any]) -> Iterator[Any]:
-    """Yield instances with another value in one field.
+    """Yield copies of an instance of a class, each with another value in one field.
 
-    Only trees are varied, because a back-reference in a graph would no longer point to its instance.
+    Only trees are varied. In a graph, a second reference to an instance would no longer point to the changed copy.
     """
     name, fields, *number = inner
     if number or '"again"' in json.dumps(fields):

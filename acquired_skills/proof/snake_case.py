@@ -62,7 +62,7 @@ def function_of(name: str, tree: ast.Module) -> str:
 
 
 def _aliased(code: ast.Module, name: str) -> str:
-    """Return the function whose name in snake_case is `name`; "" if there is not exactly one."""
+    """Return the name of the function that is `name` if converted to snake_case; "" if there is not exactly one."""
     functions = {node.name for node in code.body if isinstance(node, _Function)}
     similar = [each for each in functions if snake_case(each) == name]
     return similar[0] if len(similar) == 1 and name not in functions else ""
@@ -88,7 +88,7 @@ def _with_imports(source: str, tree: ast.Module, names: frozenset[str], name: st
 
 
 def _edits(tree: ast.Module, names: frozenset[str], name: str) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
-    """Yield nodes with the text that replaces them."""
+    """Yield the nodes of the tests that have to change, each with the text that replaces it."""
     modules: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level and node.module in {*names, name}:

@@ -1,4 +1,4 @@
-"""The stages of admission, by the language of a skill."""
+"""Chooses the functions that check and admit a proposal, by the language of the skill."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass

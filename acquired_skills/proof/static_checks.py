@@ -86,11 +86,13 @@ def _description(proposal: Proposal) -> Iterator[ProposalProblem]:
     if len(text) < MIN_DESCRIPTION:
         yield ProposalProblem(
             "description",
-            f"It has {len(text)} characters, which is too short for the skill to be found by searches. Say in a "
-            "sentence what the skill does and when to use it.",
+            f"The description has {len(text)} characters, which is too short for the skill to be found by searches. "
+            "Say in a sentence what the skill does and when to use it.",
         )
     if len(text) > MAX_DESCRIPTION:
-        yield ProposalProblem("description", f"It has {len(text)} characters: use at most {MAX_DESCRIPTION}.")
+        yield ProposalProblem(
+            "description", f"The description has {len(text)} characters: use at most {MAX_DESCRIPTION}."
+        )
     if len(proposal.examples) > MAX_EXAMPLES:
         yield ProposalProblem("examples", f"There are {len(proposal.examples)} examples: keep the best {MAX_EXAMPLES}.")
     for number, example in enumerate(proposal.examples, 1):
@@ -114,12 +116,14 @@ def _description(proposal: Proposal) -> Iterator[ProposalProblem]:
 
 
 def _parsed(part: Part, source: str, limit: int, problems: list[ProposalProblem]) -> ParsedSource | None:
-    """Parse a source. If it is invalid, add a problem and return None."""
+    """Parse the source of one part of a proposal. If the source is invalid, add a problem and return None."""
     size = len(source.encode(errors="replace"))
     if size > limit:
-        text = f"It has {size:,} bytes: keep it under {limit:,}, for instance by leaving out what is not needed."
+        text = (
+            f"The source has {size:,} bytes: keep it under {limit:,}, for instance by leaving out what is not needed."
+        )
     elif not source.strip():
-        text = "It is empty: send the Python source."
+        text = "The source is empty: send Python code."
     else:
         try:
             parsed = ParsedSource.parse(source)
@@ -131,7 +135,7 @@ def _parsed(part: Part, source: str, limit: int, problems: list[ProposalProblem]
             line = f": `{error.text.strip()[:120]}`" if error.text else ""
             text = f"Syntax error in {where}{line}: {error.msg}. Correct that line."
         except (ValueError, RecursionError, MemoryError) as error:
-            text = f"It cannot be parsed ({type(error).__name__}: {error}). Make it simpler."
+            text = f"The source cannot be parsed ({type(error).__name__}: {error}). Make it simpler."
     problems.append(ProposalProblem(part, text))
     return None
 

@@ -6,7 +6,7 @@ and the author is asked about the call. If it gives the same answers as the skil
 could kill it, so it does not count against the tests.
 
 Often only tests call methods such as `__eq__` of the skill's classes, and the tests are judged without these methods.
-So any number of mutants in these methods may be equivalent, but only a limited share of the other mutants.
+So any number of mutants in these methods may be equivalent. Of the other mutants, only a limited share may be.
 """
 
 import ast
@@ -35,7 +35,7 @@ _SEED = 1  # seed for choosing calls; it is constant, so that the same proposal 
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The answers of the skill, and of the mutants that no test kills, to calls that no test makes.
+    """The answers to calls, by the skill and by the mutants that no test kills.
 
     Attributes:
         calls: First the predicted calls, then the new calls, then the calls of the tests.
@@ -44,8 +44,8 @@ class Survivors:
         truth: The skill's answers, by the index of the call. Answers that vary or take too long are missing.
         differing: For each surviving mutant, its answers that differ from the skill's, by the index of the call.
         equivalent: The numbers of the mutants that are equivalent to the skill.
-        unused: All random calls. Which of them become new calls depends on the results of the code, so the author may
-            have been asked about others before a correction.
+        unused: All random calls. Which of them become new calls depends on the results of the code. So the author may
+            have been asked about others of them before the code was corrected.
     """
 
     calls: Sequence[Data] = ()

@@ -31,11 +31,11 @@ T = TypeVar("T")
 class VariantAnswers:
     """The answers of a skill and its variants.
 
-    A variant that cannot be written as a program is missing.
+    Variants that cannot be written as programs are left out.
 
     Attributes:
         truth: The skill's answers, in the order of the calls.
-        more: The skill's answers when it ran again among its variants.
+        more: The skill's answers in each of its further runs among its variants.
         others: The answers of the variants, by number; None for a variant that cannot be loaded.
         untried: Numbers of the variants for which there was no time.
     """
@@ -120,8 +120,8 @@ class Variants:
     async def similar_answers(self, calls: Sequence[Data], numbers: Sequence[int]) -> VariantAnswers:
         """Make calls that no test makes to the skill and to the mutants with these numbers, and return the answers.
 
-        A call that the skill answers slowly or nondeterministically has `_ENDED` as its answer.
-        Mutants are numbered by their position in `numbers`.
+        If the skill answers a call slowly or nondeterministically, all answers to the call are `_ENDED`. In the result,
+        mutants are numbered by their position in `numbers`.
 
         Raises:
             ValueError: The box of the skill itself returned no answers.
@@ -171,7 +171,7 @@ def _order(variants: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """Makes the same calls to each program."""
+    """Makes the same calls to the skill and to its variants."""
 
     variants: Variants
     changes: Sequence[Mutant]
@@ -205,6 +205,7 @@ def first_difference(
 
     Args:
         others: The answers of the second program; None if it cannot be loaded.
+        leave_out: The indexes of the calls that are not compared.
     """
     if others is None:
         return 0 if ones else None

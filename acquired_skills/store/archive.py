@@ -58,7 +58,7 @@ def read_skills(path: Path) -> list[Files]:
 
 
 def digest_of(files: Files) -> str:
-    """Return the SHA-256 of all names and contents."""
+    """Return one SHA-256 of the names and contents of all files."""
     parts = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in files.items())
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

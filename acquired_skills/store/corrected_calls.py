@@ -1,7 +1,7 @@
 """`CorrectedCalls`: stores calls with their correct results, which later versions of a skill must return (SKILL-13).
 
-Unlike failed inputs, corrections belong to the skill and not to the user who made them. Like its tests, they are shown
-to every author of a new version.
+Unlike failed inputs, corrections belong to the skill and not to the user who made them. Like the skill's tests, they
+are shown to every author of a new version.
 """
 
 import json
@@ -59,7 +59,7 @@ class CorrectedCall:
 
 
 class CorrectedCalls:
-    """The corrections of all skills, in a table. Every method blocks."""
+    """Stores the corrections of all skills in a table. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         """Create the table if it is missing."""

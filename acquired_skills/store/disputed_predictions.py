@@ -28,7 +28,7 @@ _DISPUTED = Table(
 
 
 class DisputedPredictions:
-    """The table of disputed predictions, by the name of the proposed skill. Every method blocks."""
+    """Stores disputed predictions in a table, by the name of the proposed skill. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         """Create the table if it is missing."""

@@ -61,7 +61,7 @@ class FailedInput:
 
 
 class FailedInputs:
-    """The table of failed inputs. Every method blocks."""
+    """Reads and writes the table of failed inputs. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         """Create the table if it is missing."""
@@ -131,7 +131,7 @@ def as_tests(name: str, failed: Sequence[FailedInput], kind: SkillKind = SkillKi
 
 
 def _as_case(each: FailedInput) -> str:
-    """Return a case of a Node or Bash skill (`acquired_skills.proof.programs.program_cases`)."""
+    """Return a failed call as a test case of a Node or Bash skill (`acquired_skills.proof.programs.program_cases`)."""
     if each.raises:
         right = f'"raises": {json.dumps(each.raises)}'
     else:

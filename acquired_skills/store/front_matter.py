@@ -21,7 +21,7 @@ _ODD = re.compile(r"--|[^\x20-\x7e\xa0-\uD7FF\uE000-\uFFFD]")  # some readers of
 
 
 def _as_text(found: Any) -> Any:
-    """Convert numbers, dates and booleans that were written without quotes to strings, the format's only type."""
+    """Convert unquoted numbers, dates and booleans to strings, because the format has no other type."""
     return str(found) if isinstance(found, (int, float, dt.date)) else found
 
 

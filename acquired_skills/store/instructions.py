@@ -38,7 +38,7 @@ class Instruction:
 
 
 class Instructions:
-    """The instructions in a folder of skills."""
+    """Stores and reads the instructions in a folder of skills."""
 
     def __init__(self, skills: Path) -> None:
         self.root = skills / ".instructions"

@@ -1,4 +1,4 @@
-"""The signing key and the trusted keys of a home, from its configuration (SKILL-17)."""
+"""Finds the signing key and the trusted keys of a home in its configuration (SKILL-17)."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def trust_of(home: Home, settings: SkillSettings) -> Trust:
     """Return the trust settings of a home.
 
     Raises:
-        ConfigError: Signatures are required, and there is no key to check them.
+        ConfigError: Signatures are required, but there is no key to check them with.
     """
     path = key_path(home, settings)
     key = SigningKey(path)

@@ -1,9 +1,11 @@
-"""`Ledger`: the database rows of skills and of the totals of their calls.
+"""`Ledger`: stores the database rows of skills, and the totals of their calls.
 
-The rows of skills can be rebuilt from the folders at any time. A generation is a counter that every change increments.
-Each row has the generation of its last change, so that a process only needs to read the rows that other processes
-changed. For the same reason, the row of a removed skill is kept and marked as removed. The totals of every version's
-calls are kept permanently (`acquired_skills.store.totals`). The calls themselves are in the engine's call journal.
+The rows of skills can be rebuilt from the folders at any time. A skill is listed if it is on probation or active.
+A row has a stamp, a text that changes whenever a file of the skill changes. A generation is a counter that every change
+increments. Each row has the generation of its last change, so that a process only needs to read the rows that other
+processes changed. For the same reason, the row of a removed skill is kept and marked as removed. The totals of every
+version's calls are kept permanently (`acquired_skills.store.totals`). The calls themselves are in the engine's call
+journal.
 """
 
 import json
@@ -75,7 +77,7 @@ class Row:
 
 
 class Ledger:
-    """The tables `skills` and `skill_totals`, and related ones. Every method blocks."""
+    """Reads and writes the tables `skills` and `skill_totals`, and related ones. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         """Create missing tables, and upgrade those of an earlier release."""
@@ -83,7 +85,7 @@ class Ledger:
         _prepare(records)
 
     def generation(self) -> int:
-        """Return the generation of the set of tools. This is cheap while nothing changes."""
+        """Return the current generation of the rows of skills. This is cheap while nothing changes."""
         return self._records.generation(TOOLS)
 
     # The skills.
@@ -232,7 +234,7 @@ class Ledger:
         return self.scanned(_IDENTITY)
 
     def scanned(self, root: str) -> str:
-        """Return the stamp of the root folder when its names were last compared with the rows.
+        """Return the stamp that the root folder had when its names were last compared with the rows.
 
         The stamp is "" if they were never compared.
         """

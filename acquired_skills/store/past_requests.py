@@ -31,7 +31,7 @@ _REQUESTS = Table(
 
 
 class PastRequests:
-    """The table of requests. Every method blocks."""
+    """Reads and writes the table of requests. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         """Create the table if it is missing."""
@@ -88,7 +88,7 @@ class PastRequests:
                     connection.execute(_REQUESTS.insert().values(name=name, **values))
 
     def forget_texts(self, texts: Sequence[str]) -> int:
-        """Delete the requests that contain, or are a long part of, one of these texts. Return how many were deleted."""
+        """Delete the requests that contain one of these texts or are a long part of one, and return their number."""
         wanted = [folded for text in texts if len(folded := _folded(text)) >= SHORTEST_TEXT]
         if not wanted:
             return 0

@@ -1,4 +1,4 @@
-"""Makes the records agree with the folders: after a crash, a lost database, or manual changes (SKILL-10)."""
+"""Makes the records agree with the folders of skills after a crash, a lost database, or manual changes (SKILL-10)."""
 
 import logging
 import time
@@ -52,7 +52,7 @@ class ReconcileReport:
 
 
 def update_of(skill: Skill) -> Update:
-    """Return the event for a skill that was written."""
+    """Return the event to publish for a skill that was written."""
     return Update("tools", "upsert" if skill.state.listed else "disable", skill.name, state=_state(skill))
 
 
@@ -64,7 +64,7 @@ def reconcile(
     The store is locked only during a batch, so that other processes can use it in between.
 
     Args:
-        updates: Publishes the changes that were not published yet.
+        updates: Publishes, as events, the changes that were not published yet.
         thorough: Whether to read every folder and check its hashes, and not only folders whose files changed.
 
     Raises:
@@ -173,7 +173,7 @@ def _mend(
 
 @dataclass(slots=True)
 class _Findings:
-    """The findings of a comparison.
+    """The findings of a comparison of folders with their rows.
 
     Attributes:
         truth: The version and the state of every existing skill.
@@ -214,7 +214,7 @@ def _compare(store: SkillStore, name: str, row: Row | None, found: _Findings, *,
 
 
 def _look(store: SkillStore, name: str, row: Row | None, *, thorough: bool) -> tuple[Skill | None, str]:
-    """Return the skill in a folder, or None if there is no folder, and the stamp of its files.
+    """Return the skill in a folder and the stamp of its files. The skill is None if there is no folder.
 
     Raises:
         SkillDamaged: The folder cannot be used.
@@ -232,7 +232,7 @@ def _look(store: SkillStore, name: str, row: Row | None, *, thorough: bool) -> t
 
 
 def _scan_stamp(store: SkillStore, updates: RegistryUpdates | None) -> str:
-    """Return a stamp of the folder names and of the event space; "" shortly after a change."""
+    """Return the stamp of the root folder, with the space in which changes are published; "" shortly after a change."""
     stamp = store.root_stamp()
     return f"{_space(updates)} {stamp}" if stamp else ""
 
@@ -269,7 +269,7 @@ def finish_announced(store: SkillStore, ledger: Ledger) -> None:
 
 
 def _not_older(skill: Skill, known: Skill) -> None:
-    """Check that nobody replaced a folder with an earlier copy, whose signatures are still valid.
+    """Check that nobody replaced a folder with an earlier copy. The signatures of such a copy are still valid.
 
     Raises:
         SkillDamaged: The skill has an older version than its row.

@@ -38,7 +38,7 @@ _MOST_DIGITS = 9  # maximum number of digits of a version number, so that the ne
 
 
 class SkillStore:
-    """The folders of skills below one root folder."""
+    """Stores skills in folders below one root folder."""
 
     def __init__(self, root: Path, trust: Trust | None = None) -> None:
         """Create a store of the skills below a root folder.
@@ -58,7 +58,7 @@ class SkillStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the exclusive lock of the store, across processes, after removing the remains of a crash.
+        """Hold the store's lock, which excludes other processes, too. Remove what a crash left behind.
 
         Raises:
             StoreBusy: Another process holds the lock for too long.
@@ -234,7 +234,7 @@ class SkillStore:
 
     @contextmanager
     def publishing(self, skill: Skill, program: SkillProgram | bytes, tests: bytes, *, replaces: int) -> Iterator[None]:
-        """Write the skill as the current version, and undo that if the body raises. The caller holds the lock.
+        """Write the skill as the current version, and undo that if the `with` body raises. The caller holds the lock.
 
         Args:
             program: The code of the skill, with its extra files if it has any.
@@ -276,7 +276,7 @@ class SkillStore:
 
     @contextmanager
     def sealing(self, name: str, change: Callable[[], Skill]) -> Iterator[Skill]:
-        """Call `change`, which may write only SKILL.md, and restore the file if the body raises."""
+        """Call `change`, which may write only SKILL.md, and restore the file if the `with` body raises."""
         path = self.folder(name) / SKILL_FILE
         before = _bytes(path)
         skill = change()
@@ -308,7 +308,7 @@ class SkillStore:
 
     @contextmanager
     def deleting(self, name: str) -> Iterator[Path]:
-        """Move the folder to the deleted skills, and undo that if the body raises. The caller holds the lock.
+        """Move the folder to the deleted skills, and undo that if the `with` body raises. The caller holds the lock.
 
         Raises:
             SkillMissing: There is no such skill.
@@ -328,7 +328,7 @@ class SkillStore:
 
     @contextmanager
     def restoring(self, name: str) -> Iterator[Skill]:
-        """Restore the latest deleted folder, and undo that if the body raises. The caller holds the lock.
+        """Restore the latest deleted folder, and undo that if the `with` body raises. The caller holds the lock.
 
         Raises:
             SkillMissing: No skill of this name was deleted.
@@ -386,7 +386,7 @@ class SkillStore:
         """Read and check a folder.
 
         Args:
-            version: The version that the folder must contain; None for any version above the earlier ones.
+            version: The version that the folder must contain; None for any number above those of the earlier versions.
         """
         path = folder / SKILL_FILE
         skill = self._parse(_bytes(path), str(path))
@@ -438,7 +438,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _is_number(name: str) -> bool:
-    """Return whether a folder's name is a version number. Other folders are ignored."""
+    """Return whether a folder's name is a version number. Folders with other names are ignored."""
     return name.isascii() and name.isdecimal() and len(name) <= _MOST_DIGITS
 
 

@@ -1,4 +1,4 @@
-"""Running totals of the calls of every version of a skill.
+"""Keeps running totals of the calls of every version of a skill.
 
 Statistics are read from the totals, so they are cheap and stay correct after old calls are deleted.
 """
@@ -47,7 +47,7 @@ TOTALS = Table(
 
 @dataclass(frozen=True, slots=True)
 class SkillCall:
-    """One call of one version.
+    """One call of one version of a skill.
 
     Attributes:
         ts: The time of the call in UTC, ISO 8601.
@@ -65,7 +65,7 @@ class SkillCall:
 
 @dataclass(frozen=True, slots=True)
 class VersionStats:
-    """Statistics of all calls of one version.
+    """Statistics of all calls of one version of a skill.
 
     Attributes:
         uncounted: The number of failures that were not the skill's fault.
@@ -84,7 +84,7 @@ class VersionStats:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many calls of a version count as successes and as failures."""
+    """The number of calls of a version that count as successes, and the number that count as failures."""
 
     successes: int = 0
     failures: int = 0

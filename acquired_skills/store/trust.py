@@ -35,7 +35,7 @@ class Trust:
 
     @property
     def signs(self) -> bool:
-        """Whether there is a key to sign with. The file is checked each time, since other processes may create it."""
+        """Whether there is a key to sign with. Its file is checked each time, since other processes may create it."""
         return self.key is not None and self.key.exists
 
     @property
@@ -76,7 +76,7 @@ class Trust:
 
         Raises:
             SkillDamaged: The file was changed after it was signed.
-            NotSigned: No trusted key signed it, and signatures are required.
+            NotSigned: No trusted key signed the file, and signatures are required.
         """
         if not self.checks:
             return ""
@@ -99,7 +99,9 @@ class Trust:
         try:
             return self.trusted | {self.key.public} if self.key is not None and self.signs else self.trusted
         except RegistryError as error:
-            raise NotSigned(f"{error} Until then, its signatures are not trusted.") from error
+            raise NotSigned(
+                f"{error} Without a usable signing key, the signatures of this home are not trusted."
+            ) from error
 
 
 def signer(data: bytes, where: str) -> str:

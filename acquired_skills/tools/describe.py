@@ -18,7 +18,7 @@ Stats = Mapping[tuple[str, int], VersionStats]  # statistics by name and version
 
 
 def by_version(stats: Iterable[VersionStats]) -> Stats:
-    """Index statistics by name and version, for `summary`."""
+    """Index statistics by the name and the version of the skill, for `summary`."""
     return {(one.name, one.version): one for one in stats}
 
 

@@ -1,4 +1,4 @@
-"""`read_skill`: the tool that reads instructions, which are Agent Skills without a function and tests (SKILL-15).
+"""`read_skill`: the tool that reads instructions, which are Agent Skills without a function or tests (SKILL-15).
 
 The description of this tool lists the names and descriptions of the instructions that fit the query of the turn. The
 model reads the text of the instructions when it needs it, and then other files by their relative paths. The Agent
@@ -81,7 +81,7 @@ def read_skill(instructions: Instructions, offered: Sequence[InstructionHit]) ->
     """Return the tool for a turn.
 
     Args:
-        offered: The instructions that its description names, the most important first.
+        offered: The instructions that the description of the tool names, the most important first.
     """
     lines = [f"- {one.name}: {_cut(one.description)}" for one in offered[:MOST_OFFERED]]
     if len(offered) > MOST_OFFERED:
@@ -105,7 +105,7 @@ def _cut(text: str) -> str:
 
 
 def _whole(name: str, files: Files) -> Produced[dict[str, Any]]:
-    """Return the text below the front matter, with the names of the other files.
+    """Return the text of the instructions below the front matter, with the names of the other files.
 
     Raises:
         SkillDamaged: The front matter is missing or invalid.

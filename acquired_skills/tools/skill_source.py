@@ -50,7 +50,7 @@ class SkillSource:
             if self._library.gap:
                 return NoTools.because("acquired skills", self._library.gap, tools)
             if not tools and (there := await self._library.count(listed=True)):
-                why = f"nothing fits: of {there} listed skills, none reaches the probability `fits` in `[skills]`"
+                why = f"nothing fits: no skill ({there} are listed) reaches the probability `fits` of `[skills]`"
                 return NoTools.because("acquired skills", why)
             return tools
         listed, texts = await self._library.listed(), await self._texts()
@@ -59,7 +59,7 @@ class SkillSource:
         return self._listed[2]
 
     async def find(self, name: str) -> AnyTool | ReadSkill | None:
-        """Return the tool with exactly this name, even if the skill is disabled. A call then reports that."""
+        """Return the tool with exactly this name, even if the skill is disabled. A call of a disabled skill fails."""
         skill = await self._library.find(name)
         if skill is not None:
             return self._tool(skill)
@@ -106,7 +106,7 @@ class SkillSource:
         return read_skill(self._library.instructions, texts) if texts else None
 
     def _with_texts(self, tools: Sequence[Tool], texts: Sequence[InstructionHit]) -> list[Tool]:
-        """Add the tool that reads these instructions, if there are any, and sort by name."""
+        """Add the tool that reads these instructions, if there are any, and sort the tools by name."""
         all_tools = list(tools)
         if (reader := self._reader(texts)) is not None and all(_by_name(tool) != NAME for tool in all_tools):
             insort(all_tools, reader, key=_by_name)

@@ -50,7 +50,7 @@ def check_program(
             problems.append(ProposalProblem("cases", str(error)))
     problems += check_predictions(proposal)
     if proposal.reference:
-        text = "Only Python skills can have a reference. Leave it out, and answer the questions in `expected`."
+        text = "Only Python skills can have a reference. Leave out `reference`, and predict results in `expected`."
         problems.append(ProposalProblem("reference", text))
     if problems:
         raise SkillRefused(name, problems)

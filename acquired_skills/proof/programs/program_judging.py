@@ -105,7 +105,7 @@ def case_name(number: int) -> str:
 
 
 def red_problems(found: JudgedTests) -> Iterator[ProposalProblem]:
-    """Yield a problem if some cases pass on stubs, or on any answer of the right kind (SKILL-4)."""
+    """Yield a problem if some cases pass on a stub, or on any answer of the right type (SKILL-4)."""
     empty = [case for case, kinds in found.red.items() if not kinds & STUBS.keys() or WRONG not in kinds]
     if empty:
         yield ProposalProblem(
@@ -134,7 +134,10 @@ def _case_problems(
             continue
         call = format_call(name, calls[n])
         if "ended" in wrong[0]:
-            text = f"{call} ends its process, or takes too long. Return, raise or exit with a status, in less time."
+            text = (
+                f"{call} ends its process, or takes too long. Let it return a result, raise an exception or exit with "
+                "a status, in less time."
+            )
         elif len(wrong) < len(three):
             text = (
                 f"{call} passes {case_name(number)} only sometimes. Make the result depend on the arguments alone, not "

@@ -21,7 +21,7 @@ _PARAMETER = re.compile(r"(?:([A-Za-z_$][\w$]*)|\{[\s\S]*?\}|\[[\s\S]*?\])\s*(?:
 
 
 class ProgramLanguage(Protocol):
-    """A language of skills besides Python."""
+    """A language other than Python in which skills can be written."""
 
     language: Language
     needs_returns: bool  # whether the result is text if the comment has no `@returns`

@@ -82,7 +82,7 @@ class TextMutantWriter(MutantWriter):
         self.files = files
 
     def changed(self, mutant: Mutant) -> str | None:
-        """Return the text of the changed file."""
+        """Return the text of the changed file; None if the mutant is not a change to text."""
         if not isinstance(mutant, TextMutant):
             return None
         code = self.files[mutant.path] if mutant.path else self.source.text

@@ -1,4 +1,4 @@
-"""Translates the types of JSDoc comments into JSON Schema, such as ``string[]``, ``"a"|"b"`` and ``{x: number}``.
+"""Translates the types of JSDoc comments, such as ``string[]``, ``"a"|"b"`` and ``{x: number}``, into JSON Schema.
 
 An unknown type is an error, so that a schema never accepts more than its author wrote.
 """

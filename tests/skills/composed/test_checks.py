@@ -53,7 +53,7 @@ TYPED = {"type": "object", "properties": {"url": {"type": "integer"}}, "required
             steps(FETCH, parameters={"type": "object", "properties": {}}),
             "but the schema of `arguments` has no such value",
         ),
-        (steps(FETCH, parameters={**TYPED, "properties": {"url": {}, "b": {}}}), "The arguments b are not used"),
+        (steps(FETCH, parameters={**TYPED, "properties": {"url": {}, "b": {}}}), "These arguments are not used: b"),
         (steps({"name": "m", "map": {"text": ["a"]}, "each": steps(FETCH)}), "has the type string, but must be a list"),
         (steps({**FETCH, "inputs": {"url": {"from": "/arguments/resume"}}}), "choose another name for yours"),
     ],

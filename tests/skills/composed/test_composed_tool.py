@@ -299,7 +299,7 @@ async def test_stored_runs_are_limited_in_size_and_number_per_user(tmp_path: Pat
         runs.stop(first)
         again = runs.resume(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
         assert (again.finished, again.unsure) == ({}, {"big"})
-        with pytest.raises(RunMissing, match="it is still running"):
+        with pytest.raises(RunMissing, match="the run is still in progress"):
             runs.resume(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
         runs.stop(again)
         for number in range(50):

@@ -43,7 +43,7 @@ async def test_the_input_of_the_skill_is_stored_as_a_case_and_does_not_count_as_
         failed = await engine.call("tell_about", {"number": 2})
         assert "stopped at step `send`" in failed.error
         shown = (await engine.call("manage_skills", {"action": "show", "name": "pick_name"})).text
-        assert "# its result made a later step fail" in shown
+        assert "# the result made a later step fail" in shown
         assert "assert pick_name(number=2) == ..." in shown
         assert "number=1" not in shown
         stats = (await engine.call("manage_skills", {"action": "stats", "name": "pick_name"})).output

@@ -36,6 +36,6 @@ def test_refused_connections_are_listed_once_and_private_ones_with_the_setting()
     assert (
         refused_connections([fine, unlisted, unlisted]) == "Connections that were refused: b.example:443 (not listed)."
     )
-    assert refused_connections([private]).endswith("`allow_private` of `[egress]` in config.toml.")
+    assert refused_connections([private]).endswith("`allow_private` under `[egress]` in config.toml.")
     many = [Connection(f"d{i}.example:1", allowed=False, reason="not listed") for i in range(50)]
     assert "and 40 more" in refused_connections(many)

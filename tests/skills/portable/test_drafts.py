@@ -181,7 +181,7 @@ def test_a_dispute_does_not_show_the_result_of_the_code() -> None:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        ([], "It must be an object"),
+        ([], "A draft must be an object"),
         ({**draft("slugify").value(), "calls": "x"}, "must be a list of calls"),
         ({**draft("slugify").value(), "calls": [{"arguments": {}, "better": 1}]}, "is not a check"),
     ],

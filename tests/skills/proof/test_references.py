@@ -129,7 +129,7 @@ async def test_a_copy_of_the_code_is_refused_as_a_reference(reference: str) -> N
             "def add_one(value):\n    return sum([value, 1])\n",
             r"The reference takes \(value\), but the skill takes \(number\)",
         ),
-        ("#" * 20_000, r"\[reference\] It has 20,000 bytes"),
+        ("#" * 20_000, r"\[reference\] The source has 20,000 bytes"),
     ],
 )
 async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(reference: str, said: str) -> None:
@@ -142,7 +142,7 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
     [
         pytest.param(
             "def add_one(number):\n    return len(range(number)) - 3\n",
-            r"The reference fails the tests: its result differs from the code's for their call `add_one\(1\)`",
+            r"The reference fails the tests: they make the call `add_one\(1\)`, for which",
             id="wrong_for_the_tests",
         ),
         pytest.param(

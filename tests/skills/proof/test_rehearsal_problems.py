@@ -75,7 +75,7 @@ def test_a_test_that_did_not_run_on_every_stub_is_reported() -> None:
         (one("failed", "E assert 1 == 2"), "E assert 1 == 2"),
         (one("timeout"), "takes too long"),
         (one("exited", "exited with status 0"), "exited with status 0"),
-        (one("skipped"), "is skipped. Remove its `skip` mark or its call of `pytest.skip`"),
+        (one("skipped"), "is skipped. Remove its `skip` mark or `pytest.skip` call"),
         (one("xfail"), "is expected to fail (xfail)"),
         (one("unreported"), "gave no report"),
     ],

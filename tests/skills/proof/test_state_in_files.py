@@ -95,4 +95,4 @@ async def test_files_outside_the_working_folder_are_named(box: NamespaceSandbox,
     tests = TESTS.replace('    assert json.loads(Path("visits.json").read_text()) == {"a": 1}\n', "")
     said = await refusal(box, tmp_path, code, tests)
     assert "Files were left outside the working folder" in said
-    assert "/visits.json. Use relative paths, such as" in said
+    assert "/visits.json. Only that folder is emptied" in said
