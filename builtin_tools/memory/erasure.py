@@ -1,6 +1,6 @@
 """`Erasure`: erases entries and every copy of them in the home.
 
-The rows are overwritten in the database and removed from the backups, the search indexes are rewritten, and the
+The rows are removed from the database and the backups, which are then rewritten, as are the search indexes, and the
 write-ahead log is emptied. Requests that contain an erased text are deleted from the learned requests of skills. At the
 end, every file of the home is searched for the texts, and files that still contain one are reported.
 """
@@ -18,7 +18,7 @@ from builtin_tools.memory.home_scan import Progress, files_containing
 from builtin_tools.memory.indexing import MemoryIndexes
 from builtin_tools.memory.store import MemoryStore
 from builtin_tools.memory.view import AT_ONCE
-from engine.stores.locks import FileLock
+from engine.stores.locks import FileLock, StoreBusy
 from engine.stores.sqlite_file import connect
 
 MOST_SEARCHED = 2_000  # maximum texts to search the home for; of more texts, an evenly spaced sample is searched
@@ -32,7 +32,7 @@ class Places:
     """Folders and databases that may contain copies of entries.
 
     Attributes:
-        home: The folder that is searched.
+        home: The folder that is searched for erased texts.
         backups: The folder of the backups.
         databases: Databases that are rewritten if they still contain an erased text.
         others: Folders outside the home that are also searched, such as a configured workspace.
@@ -75,9 +75,10 @@ class Erasure:
         """Create the object.
 
         Args:
-            forget_requests: Deletes the learned requests that contain one of the texts, and returns their number.
+            forget_requests: Deletes the learned requests of skills that contain one of the given texts, and returns how
+                many it deleted.
             forget_plans: Deletes the consolidation plans of an owner, which may contain words from entries.
-            in_backups: Whether to remove the rows from the backups, too.
+            in_backups: Whether to erase the entries from the backups, too.
         """
         self._store = store
         self._indexes = indexes
@@ -92,7 +93,8 @@ class Erasure:
         """Erase entries, and documents with all their passages.
 
         Raises:
-            StoreBusy: Other processes used a file for too long. The entries are deleted; `finish` erases the rest.
+            StoreBusy: Other processes used a file for too long. The entries are deleted, but copies of them remain
+                until `finish` erases them.
         """
         every = {entry.id: entry for entry in entries}
         owners = sorted({*(each.owner for each in entries), *(each.owner for each in documents)})
@@ -142,12 +144,13 @@ class Erasure:
                 with FileLock(self._places.backups / ".lock").exclusive():
                     for copy in self._places.backups.rglob("memory.db"):
                         _erase_rows(copy, pending)
+            self._rewrite_database()
             with self._store.changing() as memory:
                 memory.settle_removals(pending)
         self._truncate_log()
 
     def _remaining(self, texts: Sequence[str], progress: Progress | None) -> list[Path]:
-        """Rewrite databases that still contain one of the texts, then return all files that contain one."""
+        """Rewrite databases that still contain one of the texts, then return all files that contain one of them."""
         step = -(-len(texts) // MOST_SEARCHED) or 1
         searched = texts[::step]
         found = self._search(searched, progress)
@@ -159,6 +162,16 @@ class Erasure:
     def _search(self, texts: Sequence[str], progress: Progress | None) -> list[Path]:
         roots = (self._places.home, *self._places.others)
         return [path for root in roots for path in files_containing(root, texts, progress)]
+
+    def _rewrite_database(self) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        while not self._store.rewrite():
+            if time.monotonic() > until:
+                raise StoreBusy(
+                    f"Other processes have been using the memory for {_PATIENCE_S:g} s, so copies of deleted entries "
+                    "could not be erased. This is tried again at the next start; or stop these processes and try again."
+                )
+            time.sleep(_POLL_S)
 
     def _truncate_log(self) -> None:
         until = time.monotonic() + _PATIENCE_S

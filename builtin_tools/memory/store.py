@@ -44,13 +44,13 @@ class MemoryStore:
         records.create(SCHEMA)
 
     @classmethod
-    def open(cls, path: Path, clock: Clock) -> "MemoryStore":
-        """Open or create the database.
+    def open(cls, path: Path, clock: Clock, new_id: Callable[[], str] | None = None) -> "MemoryStore":
+        """Open or create the database. `new_id` is the same as in the constructor.
 
         Raises:
             ConfigError: The database is lost, damaged or unusable.
         """
-        return cls(Records.open(f"sqlite:///{path}", secure_delete=True, contents=CONTENTS), clock)
+        return cls(Records.open(f"sqlite:///{path}", secure_delete=True, contents=CONTENTS), clock, new_id)
 
     def create(self, metadata: MetaData) -> None:
         """Create the missing tables of another part of the memory in the same database."""
@@ -75,12 +75,16 @@ class MemoryStore:
             yield MemoryChange(connection, generation, self._clock.now().timestamp(), self._new_id)
 
     def generation(self) -> int:
-        """Return the generation number of the latest change. Takes microseconds if nothing has changed since."""
+        """Return the number of the latest change. Takes microseconds if nothing has changed since the previous call."""
         return self._records.generation(GENERATION)
 
     def truncate_log(self) -> bool:
         """Empty the write-ahead log, which contains copies of deleted rows. Return False if a reader prevents it."""
         return self._records.truncate_log()
+
+    def rewrite(self) -> bool:
+        """Rewrite the database without remnants of deleted rows. Return False if another connection prevents it."""
+        return self._records.rewrite()
 
     def close(self) -> None:
         """Close the database."""

@@ -95,7 +95,9 @@ def publish_file(temporary: Path, final: Path) -> None:
 
 
 def publish_folder(staged: Path, final: Path) -> None:
-    """Flush a prepared folder to disk and move it to its final name atomically, on the same file system.
+    """Flush a prepared folder to disk and move it to its final name atomically.
+
+    Both names must be on the same file system.
 
     Raises:
         FileExistsError: The name exists. Nothing is changed.
@@ -106,7 +108,7 @@ def publish_folder(staged: Path, final: Path) -> None:
 
 
 def replace_folder(staged: Path, final: Path) -> None:
-    """Like `publish_folder`, but swap the folder with the existing one at `final`, which ends up at `staged`.
+    """Like `publish_folder`, but swap the folder with the existing one at `final`. The old folder is then at `staged`.
 
     Raises:
         FileNotFoundError: `final` does not exist.

@@ -86,7 +86,7 @@ def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
 
 
 def row_of_start(request: GuardRequest, risk: str) -> dict[str, Any]:
-    """Return the row of a call that is about to run. It remains as the call's record if the engine dies."""
+    """Return the row of a call that is about to run. If the engine dies, this row remains as the call's record."""
     return {
         **_who(request.turn),
         **_what(request.call, request.spec.name, request.call_id),

@@ -141,7 +141,8 @@ class EventLog:
             clock: The source of time.
             most_attempts: How many times an event is delivered before it becomes a dead letter.
             kept: How many of the newest events to keep after every subscriber has processed them.
-            subscriber_days: Days without a fetch after which a subscriber that holds up the log is removed.
+            subscriber_days: Days without a fetch after which a subscriber is removed if it prevents the deletion of
+                old events.
         """
         self._records = records
         self._clock = clock
@@ -190,7 +191,7 @@ class EventLog:
             return offsets
 
     def history(self) -> list[DayCount]:
-        """Return the number of events deleted from the log, per type and day."""
+        """Return how many events were deleted from the log, per type and day."""
         with self._records.read() as connection:
             return history.days(connection, "events")
 
@@ -253,7 +254,7 @@ class EventLog:
         return [*again, *(Delivery(event, 1) for event in new)]
 
     def ack(self, name: str, offsets: Iterable[int]) -> int:
-        """Acknowledge events, which are then never delivered again. Return how many were pending."""
+        """Acknowledge events, which are then delivered again only after `replay`. Return how many were pending."""
         with self._records.begin() as connection:
             return sum(
                 connection.execute(delete(_PENDING).where(_of(_PENDING, name, each))).rowcount for each in offsets
@@ -335,7 +336,7 @@ class EventLog:
 
     @staticmethod
     def _new(connection: Connection, types: Sequence[str], cursor: int, limit: int) -> tuple[list[Event], int]:
-        """Return the wanted events after the cursor, and the new cursor."""
+        """Return the events of the wanted types after the cursor (an offset), and the new cursor."""
         if limit <= 0:
             return [], cursor
         wanted = _EVENTS.c.offset > cursor

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """The tables of the subscribers.
+    """Removes subscribers from their tables, which also say which events must stay in the log.
 
     Attributes:
         cursors: The table of the subscribers' positions.

@@ -144,7 +144,7 @@ class Records:
             ConfigError: The file is damaged.
         """
         if getattr(self._writing, "active", False):
-            raise RuntimeError("This thread already has a records transaction open; use the connection of that one.")
+            raise RuntimeError("This thread already has a transaction open on the records; use its connection.")
         self._write_again()
         self._writing.active = True
         try:
@@ -212,6 +212,26 @@ class Records:
         with explained(self._path), closing(self._file.connect()) as connection:
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
+
+    def rewrite(self) -> bool:
+        """Rewrite SQLite's file and empty its write-ahead log, so that neither contains parts of deleted rows.
+
+        Overwriting deleted rows with zeros is not enough, because SQLite leaves copies of rows in unused parts of pages
+        when it moves rows to other pages.
+
+        Returns:
+            False if another connection prevents it. Try again.
+        """
+        if self._file is None or self.read_only:
+            return True
+        with explained(self._path), closing(self._file.connect()) as connection:
+            try:
+                connection.execute("VACUUM")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise
+                return False
+        return self.truncate_log()
 
     def _write_again(self) -> None:
         """Make the database writable again after the disk was full.

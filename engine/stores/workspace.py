@@ -57,13 +57,13 @@ def _why_no_folder(root: Path, error: OSError) -> str:
 
 
 class _OpenHow(ctypes.Structure):
-    """struct open_how of openat2(2)."""
+    """The C structure `open_how`, which is an argument of openat2(2)."""
 
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 class FolderWorkspace:
-    """A folder on this machine as an `engine.contract.context.Workspace`.
+    """Implements `engine.contract.context.Workspace` with a folder on this machine.
 
     Paths are relative POSIX paths. Every method raises WorkspaceError if a path leads outside or is of the wrong kind
     (a folder instead of a file), and FileNotFoundError if it does not exist.
@@ -83,8 +83,8 @@ class FolderWorkspace:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"{root}: cannot be used as the workspace ({_why_no_folder(root, error)}). Name a folder: `workspace` "
-                "in config.toml, or --workspace."
+                f"{root}: cannot be used as the workspace ({_why_no_folder(root, error)}). Name a folder with "
+                "`workspace` in config.toml or with --workspace."
             ) from error
         self.root = root.resolve()
         self._kernel_checks = use_openat2 and _has_openat2(self.root)

@@ -166,7 +166,7 @@ def test_an_append_of_several_events_is_atomic(log: EventLog) -> None:
 
 
 def test_fetching_without_a_subscription_is_an_error(log: EventLog) -> None:
-    with pytest.raises(UnknownSubscriber, match="subscribe first"):
+    with pytest.raises(UnknownSubscriber, match="Call `subscribe` first"):
         log.fetch("nobody")
 
 

@@ -1,6 +1,6 @@
 """Fixtures for the memory: a service on real files, with a clock that the test sets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -59,10 +59,12 @@ class MemoryHome:
         self.records.close()
 
 
-def open_memory(root: Path, clock: SetClock, embedder: WordLlamaEmbedder) -> MemoryHome:
+def open_memory(
+    root: Path, clock: SetClock, embedder: WordLlamaEmbedder, new_id: Callable[[], str] | None = None
+) -> MemoryHome:
     """Open the memory of a home without an engine."""
     root.mkdir(exist_ok=True)
-    store = MemoryStore.open(root / "memory.db", clock)
+    store = MemoryStore.open(root / "memory.db", clock, new_id)
     indexes = MemoryIndexes(root / "memory_index", store, lambda: embedder)
     records = Records.open(f"sqlite:///{root / 'records.db'}")
     requests = PastRequests(records)

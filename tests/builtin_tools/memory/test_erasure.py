@@ -14,7 +14,8 @@ from builtin_tools.memory.service import FactToAdd
 from builtin_tools.memory.view import EntrySelection
 from engine.contract.turn import Turn
 from engine.stores.backups import Backups
-from tests.builtin_tools.memory.conftest import MemoryHome
+from engine.stores.embedder import WordLlamaEmbedder
+from tests.builtin_tools.memory.conftest import MemoryHome, SetClock, open_memory
 
 ADA, BOB = Turn(user="ada"), Turn(user="bob")
 SYLLABLES = ["ba", "ce", "di", "fo", "gu", "ha", "ke", "li", "mo", "nu", "pa", "re", "si", "to", "vu"]
@@ -65,6 +66,29 @@ async def test_200_forgotten_sentences_are_nowhere_in_the_home(home: MemoryHome)
     with sqlite3.connect(backup.folder / "memory.db") as connection:
         assert connection.execute("SELECT count(*) FROM memory_entries").fetchone() == (50,)
     connection.close()
+
+
+@pytest.mark.parametrize("seed", [61, 66, 84])
+def test_copies_of_rows_that_the_database_has_moved_are_erased(
+    seed: int, tmp_path: Path, embedder: WordLlamaEmbedder
+) -> None:
+    """With these seeds, SQLite 3.40 leaves a part of a deleted row in a page, although it overwrites deleted rows."""
+    pick = random.Random(seed)
+    home = open_memory(tmp_path / "home", SetClock(), embedder, lambda: f"{pick.getrandbits(128):032x}")
+    source = EntrySource(SourceKind.USER, user="ada")
+    made = []
+    for _ in range(300):
+        text = " ".join([f"{name(pick)}{name(pick)}"] * pick.randrange(1, 60))
+        with home.store.changing() as memory:
+            made.append(memory.insert(NewEntry("user:ada", "personal:general", EntryKind.FACT, text, source)))
+    pick.shuffle(made)
+    for start in range(0, 150, 25):
+        with home.store.changing() as memory:
+            memory.remove(made[start : start + 25])
+        home.store.truncate_log()
+    home.erasure.finish()
+    assert found_anywhere(home.root, [entry.text.split()[0] for entry in made[:150]]) == []
+    home.close()
 
 
 async def test_forgetting_by_query_shows_first_what_it_would_delete(home: MemoryHome) -> None:
