@@ -54,11 +54,14 @@ class MemoryChange(MemoryView):
         self.connection.execute(update(ENTRIES).where(ENTRIES.c.id == entry.id).values(**values))
 
     def set_data(self, entry: Entry, data: Mapping[str, Any]) -> None:
-        """Replace the `data` of an entry. The generation stays, because `data` is not indexed."""
+        """Replace the `data` of an entry. Its generation stays the same, because `data` is not indexed."""
         self.connection.execute(update(ENTRIES).where(ENTRIES.c.id == entry.id).values(data=json_text(data)))
 
     def remove(self, entries: Collection[Entry]) -> None:
-        """Delete entries. Entries that they replaced stay closed. To forget entries for a person, use `Erasure`."""
+        """Delete entries. To delete all copies of entries, too, use `Erasure`.
+
+        Entries that the deleted ones replaced stay marked as no longer true.
+        """
         every = list(entries)
         for start in range(0, len(every), AT_ONCE):
             some = every[start : start + AT_ONCE]
@@ -100,7 +103,7 @@ class MemoryChange(MemoryView):
             self.connection.execute(update(REMOVALS).where(chosen).values(pending=False))
 
     def forget_removals(self, owner: str) -> None:
-        """Delete the list of an owner's removed entries. The owner's index must be deleted, too."""
+        """Delete the list of an owner's removed entries. The search index of the owner must be deleted, too."""
         self.connection.execute(delete(REMOVALS).where(REMOVALS.c.owner == owner))
 
     def new_id(self) -> str:

@@ -118,7 +118,7 @@ def _rivals(memory: MemoryChange, new: NewEntry) -> list[Entry]:
 
 
 def _repeated(alike: Sequence[Entry], new: NewEntry, learned: float) -> Entry | None:
-    """Return the entry with the same text that is still true, unless the new fact states another time."""
+    """Return the entry with the text of the new fact that is still true; None if the new fact states another time."""
     text = " ".join(new.text.lower().split()).strip(" .!")
     for each in alike:
         same = " ".join(each.text.lower().split()).strip(" .!") == text
@@ -132,7 +132,7 @@ def _outlasts(entry: Entry, end: float) -> bool:
 
 
 def _close_denied(memory: MemoryChange, entry: Entry, alike: Sequence[Entry], begins: float) -> list[Entry]:
-    """Close the facts that the new one denies: their texts differ only by a negation."""
+    """Close the facts that the new one denies, which are those whose text differs from its text only by a negation."""
     found = [
         each
         for each in alike

@@ -35,7 +35,7 @@ class HitOutput(EntryOutput):
     """An entry that a search found.
 
     Attributes:
-        score: Ranks the hits of one request, higher is better.
+        score: Ranks the hits of one request: higher is better.
         fit: The probability that the entry answers the request.
         holds: Whether the entry is true at the time that was asked for.
         document: The title and the path or URL of the entry's document, or null.

@@ -49,7 +49,7 @@ class EntrySource:
     """The provenance of an entry.
 
     Attributes:
-        user, agent: The user for whom and the agent by which the entry was stored.
+        user, agent: The user for whom the entry was stored, and the agent that stored it.
         call_id: The id of the call that stored the entry; "" if it was not stored by a call.
         page: The page of the document, from 1; None if the document has no pages.
         start, end: The range of characters in the document's extracted text; `end` is excluded.
@@ -93,7 +93,7 @@ class NewEntry:
     Attributes:
         owner: ``user:<name>`` or a shared space (`builtin_tools.memory.scope`).
         title: The context of the text, such as the headings above a passage. Searches include it.
-        document: The id of the document that a passage is part of; "" for others.
+        document: The id of the document that a passage is part of; "" for other kinds of entries.
         position: The index of a passage in its document, from 0.
         learned: When the entry was learned; None for now.
         holds_from, holds_to: The period in which the entry is true; None for an open end. `holds_to` is excluded.
@@ -123,7 +123,7 @@ class Entry:
 
     Attributes:
         successor: The id of the entry that replaced this one; "" if there is none.
-        generation: The generation number of the last change of this entry.
+        generation: The number of the last change to this entry. Later changes to the store have higher numbers.
     """
 
     id: str
@@ -155,7 +155,7 @@ class Entry:
         return after and (self.holds_to is None or time < self.holds_to)
 
     def passage(self) -> Passage:
-        """Return the passage for the search index."""
+        """Return the entry in the form that the search index takes."""
         return Passage(
             id=self.id,
             text=self.text,
@@ -172,7 +172,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class KnownDocument:
-    """A document whose passages are entries.
+    """A document whose passages are stored as entries.
 
     Attributes:
         uri: The path in the workspace or the URL from which the document was read.

@@ -54,7 +54,7 @@ class ImportRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExportedMemories:
-    """The contents of an export. Their owners are the importing user and shared spaces."""
+    """The contents of an export. Each of them belongs to the importing user or to a shared space."""
 
     documents: list[KnownDocument]
     entries: list[Entry]

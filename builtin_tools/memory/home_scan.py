@@ -16,7 +16,7 @@ Progress = Callable[[int, int], None]
 
 
 def files_containing(root: Path, texts: Iterable[str], progress: Progress | None = None) -> list[Path]:
-    """Return the files below a folder that contain one of the texts, sorted. Symbolic links are skipped.
+    """Return the files below a folder that contain at least one of the texts, sorted. Symbolic links are skipped.
 
     Each text is searched in UTF-8 and UTF-16, as it is and as a JSON string.
 

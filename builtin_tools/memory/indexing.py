@@ -1,8 +1,8 @@
 """`MemoryIndexes`: one search index for each owner, kept up to date with the store.
 
-An index records the last change of its owner's entries that it contains, and adds newer changes before each search, no
-matter which process made them. Erasing takes a lock for each owner, so no process can write erased entries back to the
-index.
+Each index records the last change to its owner's entries that was added to the index. Before each search, newer changes
+are added to it, no matter which process made them. Erasing takes a lock for each owner, so no process can write erased
+entries back to the index.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class OwnerIndex:
         return self._store.generation() == self._seen
 
     def catch_up(self, most: int | None = None, progress: Progress | None = None) -> bool:
-        """Index changed entries, at most about `most`. Return whether the index is now complete."""
+        """Index about `most` changed entries, or all if `most` is None. Return whether the index is now complete."""
         if self.current():
             return True
         with self._mutex:
@@ -76,7 +76,7 @@ class OwnerIndex:
             return False
 
     def erase(self) -> None:
-        """Remove entries that were removed from the store, leaving none of their bytes in the file.
+        """Remove from the index all entries that were removed from the store, leaving none of their bytes in the file.
 
         The caller must hold `lock`.
 
@@ -108,7 +108,7 @@ class OwnerIndex:
             return memory.count_changed(self.owner, self._place(self._store.generation()))
 
     def _place(self, generation: int) -> Place:
-        """Return the last change that the index contains. An index of another database is emptied first."""
+        """Return the last change that was added to the index. An index of another database is emptied first."""
         noted = int(self.index.note(_GENERATION) or 0)
         # A restored backup continues with far higher generations, which shows that the index is of another database.
         if noted and not noted <= generation < noted + GENERATIONS_AHEAD:
@@ -139,7 +139,7 @@ class MemoryIndexes:
         self._background: dict[str, threading.Thread] = {}
 
     def search(self, owner: str, query: str, limit: int, where: PassageFilter) -> list[FoundPassage]:
-        """Search the entries of one owner, best first."""
+        """Search the entries of one owner, and return those found, best first."""
         return self._caught_up(owner).index.search(query, limit, where)
 
     def similar(self, owner: str, text: str, limit: int, where: PassageFilter) -> list[tuple[str, float]]:
@@ -151,7 +151,7 @@ class MemoryIndexes:
         return len(self.of(owner).index)
 
     def of(self, owner: str) -> OwnerIndex:
-        """Return the index of an owner. It may lack recent changes."""
+        """Return the index of an owner. The index may lack recent changes."""
         with self._lock:
             found = self._open.get(owner)
             if found is None:
@@ -196,7 +196,7 @@ class MemoryIndexes:
         return one
 
     def _continue(self, one: OwnerIndex) -> None:
-        """Index the remaining changes in a thread. Until it is done, searches miss some of them."""
+        """Index the remaining changes in a thread. Until the thread ends, searches miss some of these changes."""
         with self._lock:
             running = self._background.get(one.owner)
             if running is not None and running.is_alive():

@@ -35,7 +35,7 @@ class DocumentIntake(Protocol):
         Args:
             ctx: The call, whose sandbox, workspace and progress are used.
             source: A path in the workspace, or a URL.
-            space: The space of the passages.
+            space: The memory space in which the passages are stored.
             owner: The owner of that space.
 
         Raises:

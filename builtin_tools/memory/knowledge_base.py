@@ -81,7 +81,7 @@ Name = Annotated[str, Field(max_length=200)]
     timeout_s=600,
     private_arguments=("text", "source", "query", "subject", "attribute", "value"),
     meta={RISK_ARGUMENTS: {"action": {"forget": "HIGH", "reset_all": "HIGH"}}},
-    short_description="Add facts and documents to the long-term memory, list documents, forget.",
+    short_description="Add facts and documents to the long-term memory, list documents, or forget them.",
 )
 async def knowledge_base(
     ctx: CallContext,
@@ -171,8 +171,8 @@ def _inserted(added: AddedFact) -> Produced[InsertedOutput | list[IntakeOutput] 
     if added.known:
         return Produced(output, f"Already known: [{added.entry.id}]")
     lines = [f"Stored: [{added.entry.id}]"]
-    lines += [f"It replaces: {line_of(each)[2:]}" for each in added.closed]
-    lines += [f"It may contradict another fact; both are kept: {line_of(each)[2:]}" for each in added.open]
+    lines += [f"The new fact replaces: {line_of(each)[2:]}" for each in added.closed]
+    lines += [f"The new fact may contradict another fact; both are kept: {line_of(each)[2:]}" for each in added.open]
     return Produced(output, "\n".join(lines), (f"remembered:{added.entry.id}",))
 
 
@@ -204,7 +204,7 @@ async def _take_in(
         for row in rows
     ]
     effects = tuple(f"ingested:{row['uri']}" for row in rows if not row["unchanged"])
-    return Produced(rows, "\n".join(lines) or "No documents were found there.", effects)
+    return Produced(rows, "\n".join(lines) or "No documents were found in `source`.", effects)
 
 
 async def _forget(
@@ -220,7 +220,10 @@ async def _forget(
     if not sure and confirm != preview.code:
         output = ForgetOutput(deleted=False, confirm=preview.code, entries=entries, documents=documents, still_in=[])
         changed = "The matches have changed since the preview. " if confirm else ""
-        lines = [f"{changed}Nothing was deleted yet. This would permanently delete {total} in total:", *shown]
+        lines = [
+            f"{changed}Nothing was deleted yet. Entries and documents that would be deleted permanently: {total}",
+            *shown,
+        ]
         lines += [f"… and {total - len(shown)} more"] if total > len(shown) else []
         lines.append(f"If the user agrees, repeat the call with confirm={preview.code!r}.")
         return Produced(output, "\n".join(lines))

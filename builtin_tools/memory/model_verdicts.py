@@ -1,7 +1,7 @@
 """Asks a language model whether facts contradict each other, where the rules cannot decide.
 
-A verdict can only close a fact: its text and history are kept. An answer without one of the expected words changes
-nothing.
+A verdict can at most mark a fact as no longer true; the text and history of the fact are kept. An answer without one of
+the expected words changes nothing.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ class ModelVerdict(StrEnum):
     """A model's answer about an older and a newer fact.
 
     Attributes:
-        REPLACES: The newer one closes the older one.
-        BOTH: They do not contradict each other.
+        REPLACES: The newer fact makes the older one untrue from then on.
+        BOTH: The facts do not contradict each other.
         UNSURE: The model cannot decide, or gave no valid answer.
     """
 

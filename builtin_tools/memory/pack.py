@@ -1,4 +1,7 @@
-"""The pack ``memory`` of the entry-point group ``knackbox.tool_sources``: the tools, service and port of the memory."""
+"""The pack ``memory`` of the entry-point group ``knackbox.tool_sources``.
+
+It provides the tools, the service and the port of the memory.
+"""
 
 import asyncio
 import logging
@@ -6,9 +9,10 @@ from collections.abc import Callable
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import tzlocal
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from acquired_skills.store.past_requests import PastRequests
+from builtin_tools.memory.documents.workspace_intake import WorkspaceIntake
 from builtin_tools.memory.dream.dream_mode import dream_mode
 from builtin_tools.memory.dream.dreaming import Dreaming
 from builtin_tools.memory.erasure import Erasure, Places
@@ -44,6 +48,8 @@ class MemorySettings(BaseModel):
             machine's time zone.
         time_zones: The time zones of users, by name.
         forget_in_backups: Whether forgotten entries are also removed from the backups.
+        ocr: The languages in which tesseract recognizes the text of scanned PDF pages, by tesseract's names, such as
+            ``eng`` or ``eng+deu``; "" turns recognition off.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,6 +57,7 @@ class MemorySettings(BaseModel):
     time_zone: str = ""
     time_zones: dict[str, str] = {}
     forget_in_backups: bool = True
+    ocr: str = Field("", pattern=r"^[A-Za-z0-9_/]*(\+[A-Za-z0-9_/]+)*$")
 
     @field_validator("time_zone", "time_zones")
     @classmethod
@@ -73,7 +80,13 @@ async def open_pack(services: Services) -> Pack:
     service, parts = await asyncio.to_thread(open_memory, services)
     return Pack(
         sources=(StaticSource(NAME, TOOLS),),
-        provides={MemoryService: service, LessonBook: parts.book, Profile: parts.profile, Dreaming: parts.dreaming},
+        provides={
+            MemoryService: service,
+            LessonBook: parts.book,
+            Profile: parts.profile,
+            Dreaming: parts.dreaming,
+            WorkspaceIntake: parts.documents,
+        },
         aclose=service.aclose,
         ports=Ports(memory_system=service.port),
         blocks=(parts.profile_block, parts.lessons),
@@ -90,7 +103,7 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
     workspace = services.settings.workspace
     outside = (workspace,) if workspace is not None and home.root not in workspace.absolute().parents else ()
     places = Places(home.root, home.backups, (home.records, home.events, home.memory), outside)
-    parts = MemoryParts.open(services, store, indexes)
+    parts = MemoryParts.open(services, store, indexes, settings.ocr)
     erasure = Erasure(
         store,
         indexes,

@@ -40,8 +40,8 @@ class MemoryParts:
     dreaming: Dreaming
 
     @classmethod
-    def open(cls, services: Services, store: MemoryStore, indexes: MemoryIndexes) -> "MemoryParts":
-        """Open the parts. Blocks."""
+    def open(cls, services: Services, store: MemoryStore, indexes: MemoryIndexes, ocr: str) -> "MemoryParts":
+        """Open the parts. Blocks. `ocr` is that of `DocumentIngestion`."""
         notes = Scratchpad.open(services.records, services.clock)
 
         def similar_lessons(owner: str, text: str) -> Sequence[tuple[str, float]]:
@@ -71,7 +71,7 @@ class MemoryParts:
             clock=services.clock,
         )
         return cls(
-            WorkspaceIntake(store),
+            WorkspaceIntake(store, ocr),
             book,
             LessonsBlock(book, store, indexes),
             profile,

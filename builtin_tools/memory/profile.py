@@ -1,4 +1,4 @@
-"""`Profile`: facts about the user by key, with their history, for the prompt of each turn (MEM-8)."""
+"""`Profile`: stores facts about users by key, with their history. The prompt of each turn contains them (MEM-8)."""
 
 import re
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ class Profile:
         """Store a fact, replacing the current fact with this key.
 
         Returns:
-            The new item, and the item that it replaced, if any. If the value is the same, nothing changes and both are
-            equal.
+            The new item, and the item that it replaced, if any. If the value is the same, nothing changes and both
+            returned items are equal.
 
         Raises:
             ProfileError: The key or the value is invalid, or there are too many keys.
@@ -61,7 +61,7 @@ class Profile:
             if old is not None and _item(old).value == value:
                 return _item(old), _item(old)
             if old is None and len(items) >= MOST_KEYS:
-                raise ProfileError(f"The profile has {MOST_KEYS} keys already. Remove some, or store a fact instead.")
+                raise ProfileError(f"The profile has {MOST_KEYS} keys already. Remove some, or store this as a fact.")
             entry = memory.insert(
                 NewEntry(
                     owner=owner,
@@ -113,7 +113,7 @@ def checked_key(key: str) -> str:
 
 
 def shown(items: Sequence[ProfileItem], most_characters: int) -> str:
-    """Return the facts as lines, sorted by key. If not all fit, only the facts stored last are included."""
+    """Return the facts as lines, sorted by key. If not all fit, only the most recently stored facts are included."""
     chosen: list[ProfileItem] = []
     left = most_characters
     for item in sorted(items, key=lambda each: (-each.since, each.key)):

@@ -13,7 +13,7 @@ _HEADING = "What is known about the user:"
 
 
 class ProfileBlock:
-    """A prompt block with the user's profile. Changes only when the profile changes."""
+    """A prompt block with the user's profile. Its text changes only when the profile changes."""
 
     name = "profile"
     placement: Placement = "instructions"

@@ -164,7 +164,7 @@ class Recaller:
         if not found and implied is not None:
             as_of = self._as_of(request, now, zone, timeless=False)
             found = self._found(owned, _Search(request, request.text, None, as_of))
-            note = f"Nothing is from {implied.text!r}. These are from any time." if found else ""
+            note = f"Nothing is from {implied.text!r}. These results are from any time." if found else ""
             implied = None
         hits = self._hits(owned, found, as_of or now, request.around)
         if not hits:
@@ -194,7 +194,7 @@ class Recaller:
         return datetime.fromtimestamp(span.end.timestamp() - 1, UTC)  # the last second of the day, month or year
 
     def _found(self, owned: Owned, search: _Search) -> list[FoundPassage]:
-        """Return the ids of the entries that fit, best first."""
+        """Return the entries that fit the request, each by its id and its fit, best first."""
         if not search.text.strip():
             return self._listed(owned, search)
         every = [self._fitting(owner, search, self._search(owner, spaces, search)) for owner, spaces in owned.items()]
@@ -242,7 +242,7 @@ class Recaller:
             return [FoundPassage(each.id, 0.0, 1.0) for each in memory.entries(list(owned), chosen, limit=search.limit)]
 
     def _hits(self, owned: Owned, found: Sequence[FoundPassage], at: datetime, around: int) -> list[RecallHit]:
-        """Return the entries that were found. Entries that have been removed meanwhile are omitted."""
+        """Return the hits for the entries that were found. Entries that have been removed meanwhile are omitted."""
         owners = list(owned)
         with self._store.reading() as memory:
             entries = memory.get(owners, [one.id for one in found])
@@ -272,7 +272,7 @@ class Recaller:
 
 
 def _implied(text: str, now: datetime, zone: ZoneInfo) -> tuple[TimeRange | None, str]:
-    """Return the time that a query mentions, and the rest of the query; "" if the rest contains no other topic."""
+    """Return the time that a query mentions, and the rest of the query. The rest is "" if it names no topic."""
     spans = [each for each in find_ranges(text, now, zone) if each.text.lower() not in ("today", "now")]
     if not spans:
         return None, text

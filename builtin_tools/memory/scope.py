@@ -2,7 +2,7 @@
 
 A space is ``personal:<name>`` or ``shared:<name>``. The owner of a personal space is the turn's user; the owner of a
 shared space is the space itself. No space name can give access to another user's memories, because owners of personal
-spaces are never derived from it.
+spaces are never derived from names of spaces.
 """
 
 import re
@@ -34,7 +34,7 @@ def user_of(owner: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
-    """The memories of one turn.
+    """The memories that one turn may read and write.
 
     Attributes:
         globs: The spaces that the agent may use; None for all.
@@ -83,7 +83,7 @@ class MemoryScope:
         """Return the non-empty spaces that the turn may read, by owner.
 
         Args:
-            memory: The memory.
+            memory: Reads the memory.
             spaces: Names or globs such as ``shared:*``; None for all.
         """
         mine = {self.personal_owner: memory.spaces(self.personal_owner)}

@@ -71,7 +71,7 @@ class FactToAdd:
 
 
 class MemoryService:
-    """The memory of a home."""
+    """Adds, finds and erases entries in the memory of a home."""
 
     def __init__(
         self,
@@ -182,8 +182,8 @@ class MemoryService:
             query: Selects entries that contain this text or, if there are none, that fit it.
             ids: The ids of entries.
             document: The id, path or URL of a document.
-            spaces: Restrict the selection to these spaces. If nothing else is given, everything in them is selected,
-                or, if this is None too, everything in the user's own spaces.
+            spaces: Restrict the selection to these spaces. If no other argument is given, everything in these spaces is
+                selected. If `spaces` is also None, everything in the user's own spaces is selected.
         """
         return await asyncio.to_thread(self._preview, turn, query, ids, document, spaces)
 
@@ -200,7 +200,7 @@ class MemoryService:
         return await asyncio.to_thread(self.erasure.erase_owner, MemoryScope(user, "").personal_owner, progress)
 
     def port(self, turn: Turn) -> "TurnMemory":
-        """Return the memory of one turn, for `CallContext.memory_system`."""
+        """Return the memories that a turn may use, for `CallContext.memory_system`."""
         return TurnMemory(self, turn)
 
     async def aclose(self) -> None:
@@ -260,7 +260,10 @@ class MemoryService:
         return moment.timestamp()
 
     async def _ask(self, added: AddedFact, model: LlmClient) -> AddedFact:
-        """Ask the model about the facts in open pairs with a new fact or, if there are none, about similar facts."""
+        """Ask the model which older facts a new fact replaces, and mark those as no longer true.
+
+        The older facts are those that form an open pair with the new fact or, if there are none, similar facts.
+        """
         older = list(added.open) or await asyncio.to_thread(self._similar, added.entry)
         if not older:
             return added
@@ -328,7 +331,7 @@ class MemoryService:
 
 @dataclass(frozen=True, slots=True)
 class TurnMemory:
-    """The memory of one turn. Implements the port `MemorySystem`."""
+    """The memories that one turn may use. Implements the port `MemorySystem`."""
 
     service: MemoryService
     turn: Turn

@@ -1,4 +1,6 @@
-"""The patterns that `statements` uses to parse a text. Each matches a whole sentence without its final punctuation.
+"""The patterns that `statements` uses to parse a text.
+
+Each pattern matches a whole sentence without its final punctuation.
 
 The groups have the same meaning in all patterns: `s` is the subject, `v` the value, `n` the attribute, `from` the value
 that is replaced, `not` a negation, and `be` a form of "to be" in contrast to a verb of change.
@@ -23,7 +25,7 @@ _ART = r"(?:an? |the |my |his |her |their |our |its )?"
 
 @dataclass(frozen=True, slots=True)
 class StatementRule:
-    """A pattern, and the attribute about which a text makes a statement if it matches.
+    """A pattern, and the attribute that a text states if it matches the pattern.
 
     Attributes:
         negated, multiple: As in `Statement`.

@@ -1,4 +1,4 @@
-"""Extracts the statement of a short text by rules: subject, attribute and value.
+"""Extracts by rules what a short text states: the subject, the attribute and the value.
 
 The rules (`statement_patterns`) cover possessives ("Ada's boss is Bob"), common relations ("lives in", "works at"),
 changes ("moved from Rome to Paris", "no longer works at") and definite descriptions ("the deadline is Friday").
@@ -225,7 +225,10 @@ def _is_person(text: str) -> bool:
 
 
 def _value_attribute(value: str) -> str:
-    """Return the attribute for a value of a thing: "hour" for a time of day, because an event also has a day."""
+    """Return the attribute of a thing to which a value belongs: "hour" for a time of day, "value" for any other value.
+
+    The two differ so that the hour of an event does not replace its day.
+    """
     return "hour" if re.fullmatch(r"(?:at )?(?:\d{1,2}(?::\d\d)? ?(?:[ap]\.?m\.?)?|noon|midnight)", value) else "value"
 
 

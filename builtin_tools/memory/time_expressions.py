@@ -287,7 +287,7 @@ class _Resolver:
         return _unit(found_date[0].date(), "week") if week_of and found_date is not None else found_date
 
     def _calendar(self, word: str, steps: int) -> tuple[datetime, datetime] | None:  # noqa: PLR0911 -- as above
-        """Return the calendar unit, weekday, month or season that is `steps` away from the current one."""
+        """Return the range of the calendar unit, weekday, month or season that is `steps` away from the current one."""
         if word in ("day", "hour"):
             return _unit(self._today + timedelta(days=steps), "day")
         if word == "week":
@@ -351,7 +351,7 @@ def _months(first: date, count: int) -> tuple[datetime, datetime]:
 
 
 def _shifted(day: date, months: int) -> date:
-    """Return the same day some months later, or the last day of that month if it is shorter."""
+    """Return the same day some months later, or the last day of that month if the month is too short."""
     number = day.year * 12 + day.month - 1 + months
     year, month = divmod(number, 12)
     last = (date(year + (month == 11), (month + 1) % 12 + 1, 1) - timedelta(days=1)).day  # noqa: PLR2004 -- December
@@ -385,5 +385,10 @@ def _number(text: str) -> float:
 
 
 def _without_this(text: str, otherwise: str) -> str:
-    """Return the words for the day before a part of the day, such as "morning"; `otherwise` for "" and "this"."""
+    """Return the words that name the day in an expression such as "Monday morning".
+
+    Args:
+        text: The words in front of the part of the day, such as "Monday" or "this".
+        otherwise: The result if these words name no day: if they are "" or "this".
+    """
     return otherwise if text in ("", "this") else text

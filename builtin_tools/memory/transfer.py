@@ -1,4 +1,4 @@
-"""Exports the memory as JSON Lines, and imports it into another home, with sources and times.
+"""Exports the memory with its sources and times as JSON Lines, and imports such an export into another home.
 
 The first line is a header, each other line a document, an entry or an open pair:
 

@@ -78,7 +78,7 @@ class MemoryView:
         Args:
             owners: The owners of the entries.
             chosen: The filter.
-            after: `learned` and id of the last entry on the previous page.
+            after: `learned` and id of the last entry on the previous page; None for the first page.
             limit: The maximum number of entries to return.
         """
         query = select(ENTRIES).where(ENTRIES.c.owner.in_(list(owners)), *_conditions(chosen))
@@ -130,7 +130,7 @@ class MemoryView:
         return sorted(found.values(), key=lambda each: (each.begins, each.learned))
 
     def taken(self, ids: Collection[str]) -> dict[str, str]:
-        """Map each of these ids that an entry or a document already has to its owner. Only for imports."""
+        """Return the owner for each of these ids that an entry or a document already uses. Only for imports."""
         found: dict[str, str] = {}
         for some in _parts(list(ids)):
             for table in (ENTRIES, DOCUMENTS):
@@ -202,7 +202,7 @@ class MemoryView:
     # Pairs.
 
     def open_pairs(self, owners: Collection[str], ids: Collection[str] | None = None) -> list[OpenPair]:
-        """Return the open pairs; with `ids`, only pairs that contain one of these entries."""
+        """Return the open pairs of these owners; with `ids`, only pairs that contain one of these entries."""
         older = select(ENTRIES.c.id).where(ENTRIES.c.id == PAIRS.c.older, ENTRIES.c.owner.in_(list(owners)))
         query = select(PAIRS).where(older.exists()).order_by(PAIRS.c.older, PAIRS.c.newer)
         if ids is None:

@@ -172,7 +172,10 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete entries permanently, also from indexes and backups. Names files that still contain a deleted text."""
+    """Delete entries permanently, also from indexes and backups.
+
+    The output names files that still contain a deleted text.
+    """
     if sum((bool(query), bool(ids), bool(document), everything)) != 1:
         fail("name exactly one of QUERY, --id, --document and --everything.", Exit.USAGE)
     turn = Turn(user=user)

@@ -12,8 +12,9 @@ import typer
 
 from builtin_tools.memory.commands.facts import LOCAL, User, reported
 from builtin_tools.memory.documents.formats import SUFFIXES
-from builtin_tools.memory.documents.ingestion import DocumentIngestion, FoundDocument
+from builtin_tools.memory.documents.ingestion import FoundDocument
 from builtin_tools.memory.documents.several import each_of
+from builtin_tools.memory.documents.workspace_intake import WorkspaceIntake
 from builtin_tools.memory.dream.dreaming import Dreaming
 from builtin_tools.memory.dream.plan import DreamPlan
 from builtin_tools.memory.entries import EntrySource, SourceKind
@@ -21,7 +22,6 @@ from builtin_tools.memory.lessons.lesson import Lesson
 from builtin_tools.memory.lessons.lesson_book import LESSONS, LessonBook
 from builtin_tools.memory.profile import PROFILE, Profile, ProfileError, ProfileItem
 from builtin_tools.memory.scope import GENERAL, MemoryScope
-from builtin_tools.memory.service import MemoryService
 from engine.app.engine import Engine
 from engine.contract.failure import ToolFailure
 from engine.contract.turn import Turn
@@ -183,9 +183,8 @@ async def _chosen_plan(engine: Engine, turn: Turn, action: str, plan_id: str) ->
 
 
 async def _take_in(engine: Engine, documents: Sequence[Path], user: str, space: str, bar: ProgressBar) -> list[Row]:
-    memory = engine.need(MemoryService)
     owner = MemoryScope.of(Turn(user=user)).owner(space)
-    ingestion = DocumentIngestion(memory.store, engine.sandbox)
+    ingestion = engine.need(WorkspaceIntake).ingestion(engine.sandbox)
     source = EntrySource(SourceKind.DOCUMENT, user=user)
     completed = itertools.count(1)
 

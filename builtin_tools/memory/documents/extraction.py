@@ -4,7 +4,7 @@ import asyncio
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ LIMITS = Limits(
     disk_bytes=768 << 20,
     output_bytes=1 << 20,
 )
+LIMITS_WITH_OCR = replace(LIMITS, wall_s=580.0, cpu_s=580.0)  # recognition itself stops earlier
 _ENDS = {
     End.TIMEOUT: f"reading it took more than {LIMITS.wall_s:.0f} s. Split it.",
     End.CPU: f"reading it took more than {LIMITS.cpu_s:.0f} s of processor time. Split it.",
@@ -75,7 +76,9 @@ class ExtractedText:
     notes: tuple[str, ...] = ()
 
 
-async def extract(sandbox: Sandbox, data: bytes, format_name: str, *, name: str, agent: str = "") -> ExtractedText:
+async def extract(
+    sandbox: Sandbox, data: bytes, format_name: str, *, name: str, agent: str = "", ocr: str = ""
+) -> ExtractedText:
     """Read a document in a fresh box without network.
 
     Args:
@@ -84,17 +87,18 @@ async def extract(sandbox: Sandbox, data: bytes, format_name: str, *, name: str,
         format_name: A key of `MEDIA_TYPES` in `formats`.
         name: The name of the document in error messages.
         agent: The agent for which the job runs.
+        ocr: The languages in which tesseract recognizes the text of scanned pages, such as ``eng+deu``; "" for none.
 
     Raises:
         ToolFailure: The document cannot be read (DIAGNOSTIC). The message names the cause.
     """
     files = {**await asyncio.to_thread(_box_files), f"document.{format_name}": data}
     job = Job(
-        call=Call(_ENTRY, "extract", {"path": f"document.{format_name}", "format_name": format_name}),
+        call=Call(_ENTRY, "extract", {"path": f"document.{format_name}", "format_name": format_name, "ocr": ocr}),
         files=files,
         preload=_PRELOAD.get(format_name, ()),
         collect=(_OUTPUT,),
-        limits=LIMITS,
+        limits=LIMITS_WITH_OCR if ocr and format_name == "pdf" else LIMITS,
         agent=agent,
     )
     outcome = await sandbox.run(job)

@@ -70,9 +70,17 @@ class IngestedDocument:
 class DocumentIngestion:
     """Stores documents. Its methods are coroutines and do not block the event loop."""
 
-    def __init__(self, store: MemoryStore, sandbox: Sandbox) -> None:
+    def __init__(self, store: MemoryStore, sandbox: Sandbox, ocr: str = "") -> None:
+        """Create the ingestion.
+
+        Args:
+            store: The memory.
+            sandbox: Runs the boxes in which documents are read.
+            ocr: The languages in which tesseract reads scanned pages, such as ``eng+deu``; "" if none.
+        """
         self._store = store
         self._sandbox = sandbox
+        self._ocr = ocr
 
     async def ingest(
         self,
@@ -89,7 +97,7 @@ class DocumentIngestion:
             found: The document.
             owner: The owner of its passages.
             space: The memory space of its passages.
-            source: Who stores it. Each passage gets a copy with its position in the document.
+            source: Who stores the document. Each passage gets a copy of this source, with the position of the passage.
             progress: Called with what is being done and the completed share, from 0 to 1.
 
         Raises:
@@ -106,7 +114,7 @@ class DocumentIngestion:
         except UnknownFormat as error:
             raise _unreadable(found.uri, str(error)) from error
         progress(f"reading {found.uri}", 0.1)
-        text = await extract(self._sandbox, found.data, format_name, name=found.uri, agent=source.agent)
+        text = await extract(self._sandbox, found.data, format_name, name=found.uri, agent=source.agent, ocr=self._ocr)
         progress(f"splitting {found.uri}", 0.7)
         passages = await asyncio.to_thread(split, text)
         if not passages:

@@ -48,7 +48,7 @@ def split(document: ExtractedText) -> list[CitedPassage]:
 
 
 def _titles(headings: Iterable[Heading]) -> dict[int, str]:
-    """Return the joined headings above each heading's offset, highest first, by offset."""
+    """Return, by the offset of each heading, its text joined to those of the headings above it, highest first."""
     titles: dict[int, str] = {}
     path: list[Heading] = []
     for heading in sorted(headings, key=lambda each: (each.start, each.level)):

@@ -23,6 +23,7 @@ from engine.contract.context import CallContext, no_progress
 from engine.contract.failure import ToolFailure
 from engine.dispatch.workspace_folder import folder_of, workspace_failures
 from engine.stores.workspace import FolderWorkspace
+from sandbox.contract import Sandbox
 
 MOST_FILES = 2_000  # maximum documents in one folder
 
@@ -30,8 +31,14 @@ MOST_FILES = 2_000  # maximum documents in one folder
 class WorkspaceIntake:
     """Implements `DocumentIntake` for tool calls."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryStore, ocr: str = "") -> None:
+        """Create the intake. `ocr` is that of `DocumentIngestion`."""
         self._store = store
+        self._ocr = ocr
+
+    def ingestion(self, sandbox: Sandbox) -> DocumentIngestion:
+        """Return the ingestion that reads documents in a sandbox, with the configured recognition of text."""
+        return DocumentIngestion(self._store, sandbox, self._ocr)
 
     async def ingest(self, ctx: CallContext, source: str, space: str, owner: str) -> list[IntakeResult]:
         """Store a file or a folder of the workspace, or a URL.
@@ -42,7 +49,7 @@ class WorkspaceIntake:
         Raises:
             ToolFailure: The file or URL cannot be read, or `source` does not exist.
         """
-        ingestion = DocumentIngestion(self._store, ctx.sandbox)
+        ingestion = self.ingestion(ctx.sandbox)
         by = EntrySource(SourceKind.DOCUMENT, user=ctx.turn.user, agent=ctx.turn.agent, call_id=ctx.call_id)
 
         async def take(found: FoundDocument, progress: OnProgress = no_progress) -> IntakeResult:

@@ -94,7 +94,7 @@ class Dreaming:
         return await asyncio.to_thread(self._plans.all, MemoryScope.of(turn).personal_owner)
 
     async def get(self, turn: Turn, plan_id: str = "") -> DreamPlan | None:
-        """Return the plan of a turn's user with this id, by default the newest; None if there is none."""
+        """Return a plan of a turn's user by its id, or the newest if no id is given; None if there is none."""
         return await asyncio.to_thread(self._plans.get, MemoryScope.of(turn).personal_owner, plan_id)
 
     async def apply(self, plan: DreamPlan) -> DreamPlan:
@@ -106,7 +106,7 @@ class Dreaming:
         return await asyncio.to_thread(self._plans.undo, plan)
 
     async def lines(self, plan: DreamPlan) -> list[str]:
-        """Describe each step in a line for people, with the texts of entries that still exist."""
+        """Return one line for people about each step, with the texts of those of its entries that still exist."""
         ids = {key for step in plan.steps for key in (*step.entries, step.keep) if key}
 
         def read() -> dict[str, Entry]:
@@ -123,7 +123,7 @@ class Dreaming:
         return self._planner.findings(scope.personal_owner, spaces, profile, out_of_time)
 
     def _errors(self, draft: Lesson) -> str:
-        """Return the draft's text and the recorded errors of its calls."""
+        """Return the text of a draft of a lesson, and the recorded errors of the failed calls that led to the draft."""
         rows = self._failures.recent(limit=500)
         own = [row for row in rows if row["tool"] == draft.what.tool and row["call_id"] in draft.what.evidence]
         errors = "\n".join(str(row["error_text"]) for row in own)[:_MOST_ERRORS]

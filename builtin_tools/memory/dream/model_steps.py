@@ -1,7 +1,8 @@
-"""Asks a model to decide what rules cannot: which fact of an open pair is right, and how to fix the mistake in a draft.
+"""Asks a model to decide what rules cannot: which fact of an open pair is right, and how to avoid a repeated
+failure.
 
-The model's answers are only data. An answer can close a fact at most, and a fix becomes a step that a person can read
-before it is applied.
+The model's answers are only data. An answer can at most mark a fact as no longer true. A fix becomes a step of a plan,
+which a person can read before the step is applied.
 """
 
 import json
@@ -46,8 +47,8 @@ async def fixes(
 
     Args:
         model: The model.
-        drafts: The drafts.
-        errors: Returns a draft's text and the recorded errors of its calls.
+        drafts: Drafts of lessons: repeated failures without a known fix.
+        errors: Returns a draft's text and the recorded errors of the failed calls that led to it.
         out_of_time: Returns whether to stop.
     """
     steps = []

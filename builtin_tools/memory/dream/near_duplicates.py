@@ -1,5 +1,5 @@
-"""Decides whether two facts say the same in different words. The rules are cautious, because merging must never lose a
-fact.
+"""Decides whether two facts say the same thing in different words. The rules are cautious, because merging must never
+lose a fact.
 
 Words are compared by their stems and, where these differ, by the cosine of their word vectors. Whatever usually
 distinguishes two statements must be equal: numbers, names, negation, and who does what to whom.
@@ -48,14 +48,14 @@ _MONTHS = frozenset(words("january february march april may june july august sep
 
 @dataclass(frozen=True, slots=True)
 class _FactWords:
-    """The words of a fact, as the rules compare them.
+    """The words of a fact, prepared for the rules that compare facts.
 
     Attributes:
-        content: The stems of its words in order, without stop words and weak words.
+        content: The stems of its words in order, without stop words and words that add no meaning, such as "really".
         word_of: For each stem, the first word with this stem.
-        names: Capitalized words in order, without the first word, days and months.
-        first: The first word, which may also be a name.
-        fixed: Numbers, days and months, sorted.
+        names: Capitalized words in order, except for the first word and for names of days and months.
+        first: The first word. It is capitalized in any case, so it may or may not be a name.
+        fixed: Numbers, and names of days and months, sorted.
     """
 
     content: tuple[str, ...]
@@ -78,7 +78,7 @@ class NearDuplicates:
         self._read: dict[str, _FactWords] = {}
 
     def same(self, one: Entry, other: Entry) -> bool:
-        """Return whether two facts with the same owner and space say the same."""
+        """Return whether two facts with the same owner and space say the same thing."""
         if differences(one.text, other.text):
             return False
         first, second = one.statement, other.statement
@@ -113,7 +113,17 @@ class NearDuplicates:
     def _pairs(
         self, ours: Sequence[str], theirs: Sequence[str], left: _FactWords, right: _FactWords
     ) -> dict[str, str] | None:
-        """Map each stem of `ours` to a synonym in `theirs`; None if that is not possible for all stems of both."""
+        """Pair the stems that only one of two facts contains with synonyms in the other.
+
+        Args:
+            ours: The stems that only `left` contains.
+            theirs: The stems that only `right` contains.
+            left: The words of one fact.
+            right: The words of the other fact.
+
+        Returns:
+            The synonym in `theirs` of each stem of `ours`; None if any stem of `ours` or `theirs` is left over.
+        """
         if len(ours) != len(theirs):
             return None
         if not ours:

@@ -15,11 +15,11 @@ class StepKind(StrEnum):
     """The kind of change that a step makes.
 
     Attributes:
-        MERGE: Closes facts that say the same as another fact, which stays.
-        CLOSE: Closes a fact that a newer one replaces.
+        MERGE: Marks facts as replaced by another fact that says the same thing.
+        CLOSE: Marks a fact as no longer true, because a newer fact replaces it.
         PROFILE: Adds a repeated fact about the user to the profile.
         LESSON: Completes a draft of a lesson with a fix that a model proposed.
-        EXPIRE: Hides scratchpad notes that were not changed for a long time.
+        EXPIRE: Hides scratchpad notes that have not been changed for a long time.
         SUGGEST: Proposes a composed skill for a repeated sequence of calls. Changes nothing.
     """
 
@@ -49,9 +49,9 @@ class DreamStep:
     """One step of a plan.
 
     Attributes:
-        entries: Ids of the entries that the step closes.
-        keep: The id of the entry that replaces them, is added to the profile, or is the draft to complete; "" if there
-            is none.
+        entries: Ids of the entries that the step marks as replaced.
+        keep: The id of the entry that stays: the fact that replaces `entries`, the fact to add to the profile, or the
+            draft to complete. "" if there is none.
         data: JSON values for this kind of step, without texts of entries.
         before: The state before the step, as JSON values for undoing it; empty unless the step is applied.
     """
@@ -66,7 +66,7 @@ class DreamStep:
 
 @dataclass(frozen=True, slots=True)
 class DreamPlan:
-    """A plan for one owner.
+    """A plan to consolidate the memories of one owner.
 
     Attributes:
         made: When it was made, in seconds since the epoch.
@@ -80,7 +80,7 @@ class DreamPlan:
     complete: bool = True
 
     def with_step(self, at: int, step: DreamStep) -> "DreamPlan":
-        """Return the plan with one step replaced."""
+        """Return the plan with `step` in place of the step at index `at`."""
         return replace(self, steps=(*self.steps[:at], step, *self.steps[at + 1 :]))
 
     def count(self, state: StepState) -> int:

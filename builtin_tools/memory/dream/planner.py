@@ -41,7 +41,7 @@ class DreamFindings:
 
 
 class DreamPlanner:
-    """Finds steps by rules. Every method blocks."""
+    """Finds the steps of consolidation plans by rules. Every method blocks."""
 
     def __init__(
         self, store: MemoryStore, book: LessonBook, compare: "Callable[[], NearDuplicates]", neighbours: Neighbours
@@ -54,7 +54,7 @@ class DreamPlanner:
     def findings(
         self, owner: str, spaces: Collection[str], profile: Iterable[ProfileItem], out_of_time: Callable[[], bool]
     ) -> DreamFindings:
-        """Examine the current facts, pairs and drafts of an owner.
+        """Examine the current facts, the open pairs and the drafts of lessons of an owner.
 
         Args:
             owner: The owner of the memories.
@@ -86,7 +86,7 @@ class DreamPlanner:
     def _merges(
         self, owner: str, space: str, facts: Sequence[Entry], found: DreamFindings, out_of_time: Callable[[], bool]
     ) -> list[DreamStep]:
-        """Return a step for each group of facts that say the same.
+        """Return a step for each group of facts that say the same thing.
 
         The fact that stays is one with a statement if possible, then the longest, then the one learned first.
         """

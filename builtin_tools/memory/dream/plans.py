@@ -49,14 +49,14 @@ HideNotes = Callable[[str, str, Collection[str], bool], int]
 
 
 class DreamPlans:
-    """The plans of all owners. Every method blocks."""
+    """Stores, applies and undoes the plans of all owners. Every method blocks."""
 
     def __init__(self, store: MemoryStore, hide_notes: HideNotes) -> None:
         """Create the table if it is missing.
 
         Args:
             store: The memory.
-            hide_notes: Hides or shows scratchpad notes.
+            hide_notes: Hides scratchpad notes, or shows them again.
         """
         self._store = store
         self._hide_notes = hide_notes
@@ -79,7 +79,7 @@ class DreamPlans:
             return [_plan(row) for row in memory.connection.execute(query)]
 
     def get(self, owner: str, plan_id: str = "") -> DreamPlan | None:
-        """Return the plan of an owner with this id, by default the newest; None if there is none."""
+        """Return a plan of an owner by its id, or the newest if no id is given; None if there is none."""
         return next((plan for plan in self.all(owner) if plan_id in ("", plan.id)), None)
 
     def forget(self, owner: str) -> None:
@@ -106,7 +106,10 @@ class DreamPlans:
         state: StepState,
         change: Callable[[MemoryChange, DreamPlan, DreamStep], DreamStep],
     ) -> DreamPlan:
-        """Apply `change` to a step if it still has this state, and record the result in the same transaction."""
+        """Apply `change` to the step at index `at` if that step is still in `state`, and store the changed step.
+
+        Both happen in one transaction.
+        """
         if plan.steps[at].state is not state:
             return plan
         with self._store.changing() as memory:

@@ -77,5 +77,5 @@ async def learn_skill(
     )
     source = EntrySource(SourceKind.TOOL, user=scope.user, agent=scope.agent, call_id=ctx.call_id)
     lesson, merged = await asyncio.to_thread(book.learn, owner, LESSONS, new, source, draft)
-    text = f"Merged with a known lesson, learned {lesson.count} times." if merged else "Learned."
+    text = f"Merged with a known lesson, which has now been learned {lesson.count} times." if merged else "Learned."
     return Produced({"id": lesson.id, "merged": merged, "count": lesson.count}, text, (f"learned:{lesson.id}",))

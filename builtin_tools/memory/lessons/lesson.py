@@ -84,7 +84,7 @@ class Lesson:
         return replace(self, what=replace(self.what, evidence=evidence), count=self.count + 1, updated=now)
 
     def data(self) -> dict[str, Any]:
-        """Return the `data` of the lesson's entry, as JSON values."""
+        """Return the JSON values that the lesson's entry stores as `Entry.data`."""
         what = self.what
         return {
             "mistake": what.mistake,

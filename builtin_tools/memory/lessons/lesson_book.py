@@ -79,7 +79,7 @@ class LessonBook:
         """Store a draft: failures whose fix is not known yet. If the draft exists, its count is raised by one.
 
         Returns:
-            The draft; None if there is a lesson for this tool and reason.
+            The draft; None if a lesson for this tool and reason exists, so that no draft is needed.
         """
         with self._store.changing() as memory:
             about = [
@@ -125,7 +125,14 @@ class LessonBook:
     def count(
         self, owner: str, *, shown: Collection[str] = (), followed: Collection[str] = (), helped: Collection[str] = ()
     ) -> None:
-        """Add one to the counts of lessons, given by their ids. Lessons that no longer exist are ignored."""
+        """Count that lessons were shown, followed or helpful. Lessons that no longer exist are ignored.
+
+        Args:
+            owner: The owner of the lessons.
+            shown: Ids of the lessons whose count `shown` is raised by one.
+            followed: Ids of the lessons whose count `followed` is raised by one.
+            helped: Ids of the lessons whose count `helped` is raised by one.
+        """
         with self._store.changing() as memory:
             for key, entry in memory.get([owner], {*shown, *followed, *helped}).items():
                 lesson = lesson_of(entry)

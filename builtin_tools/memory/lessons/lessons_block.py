@@ -1,4 +1,4 @@
-"""`LessonsBlock`: adds the lessons that fit a message to the prompt, and counts whether they are followed and help
+"""`LessonsBlock`: adds to the prompt the lessons that fit a message, and counts how often they are followed and help
 (MEM-7).
 """
 
@@ -105,7 +105,7 @@ class LessonsBlock:
 
 
 def chosen_of(found: list[FoundPassage], lessons: Collection[Lesson]) -> list[Lesson]:
-    """Return the lessons to show, best first: lessons that fit and have not faded, within the limits."""
+    """Return the lessons to show, best first: those that fit and have not faded, as far as the block has room."""
     fits = {each.id: each.fit for each in found if each.fit >= FITS}
     usable = [each for each in lessons if each.id in fits and not each.draft and not each.faded]
     ranked = sorted(usable, key=lambda each: (-fits[each.id] * each.worth, each.id))
@@ -132,7 +132,7 @@ def was_followed(lesson: Lesson, calls: Collection[RunCall]) -> bool:
 
 
 def drafts_of(calls: Collection[RunCall]) -> list[NewLesson]:
-    """Return a draft for each tool and reason with a FATAL failure, or with repeated DIAGNOSTIC failures."""
+    """Return a draft of a lesson for each tool and reason with a FATAL failure or repeated DIAGNOSTIC failures."""
     failures: dict[tuple[str, str], list[RunCall]] = {}
     for call in calls:
         if call.failure_class in {FailureClass.FATAL, FailureClass.DIAGNOSTIC} and call.reason not in _OWN_FAULTS:

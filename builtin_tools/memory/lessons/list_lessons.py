@@ -59,7 +59,7 @@ async def list_lessons(ctx: CallContext, scope: LessonScope = "all") -> Produced
     you know the fix, complete one with learn_skill.
 
     Args:
-        scope: Lessons learned today, in the last seven days, all of them, or only those from self-play.
+        scope: Which lessons to list: those learned today or in the last seven days, all, or only those from self-play.
     """
     own = MemoryScope.of(ctx.turn)
     owner = own.owner(LESSONS)

@@ -33,7 +33,7 @@ def read(path: str, outline: Outline) -> None:
 
 
 def _rows(table: Table) -> list[str]:
-    """Return a line for each row. python-docx repeats merged cells; each is shown once."""
+    """Return a line for each row. Each merged cell is shown once, although python-docx repeats it."""
     lines = []
     for row in table.rows:
         cells: dict[Any, str] = {cell._tc: " ".join(cell.text.split()) for cell in row.cells}  # noqa: SLF001 -- identity

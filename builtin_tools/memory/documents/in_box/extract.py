@@ -24,7 +24,7 @@ READERS = {
 }
 
 
-def extract(path: str, format_name: str) -> dict[str, Any]:
+def extract(path: str, format_name: str, ocr: str = "") -> dict[str, Any]:
     """Read a document and write the result to ``extracted.json``.
 
     Returns:
@@ -37,7 +37,7 @@ def extract(path: str, format_name: str) -> dict[str, Any]:
     except ImportError:
         return {"problem": f"reading {format_name} needs {needed}: pip install 'knackbox[documents]'."}
     try:
-        getattr(reader, function)(path, outline)
+        getattr(reader, function)(path, outline, *((ocr,) if format_name == "pdf" else ()))
     except UnreadableDocument as error:
         return {"problem": str(error)}
     except MemoryError:

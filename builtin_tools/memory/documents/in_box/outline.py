@@ -1,5 +1,6 @@
-"""`Outline`: the text of a document with the positions of its pages and headings. Each format has a module that fills
-it.
+"""`Outline`: collects the text of a document, with the positions of its pages and headings.
+
+Each format has a module that reads a document and fills an `Outline`.
 
 Everything in this package runs in a box and imports only the standard library and the libraries for the formats.
 """

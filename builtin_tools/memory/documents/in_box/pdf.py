@@ -4,6 +4,7 @@ import pypdfium2
 from pypdfium2 import PdfDocument, PdfiumError
 
 from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.memory.documents.in_box.recognition import TextRecognition
 
 MOST_PAGES = 5_000
 _FEW_CHARACTERS = 16  # a page with fewer is assumed to be a picture
@@ -11,8 +12,14 @@ _DEEPEST_BOOKMARK = 6
 _ENCRYPTED = pypdfium2.raw.FPDF_ERR_PASSWORD
 
 
-def read(path: str, outline: Outline) -> None:
-    """Read a PDF document."""
+def read(path: str, outline: Outline, ocr: str = "") -> None:
+    """Read a PDF document.
+
+    Args:
+        path: The path of the document.
+        outline: Receives the text.
+        ocr: The languages in which the text of scanned pages is recognized (see `TextRecognition`); "" for none.
+    """
     try:
         document = PdfDocument(path)
     except PdfiumError as error:
@@ -23,12 +30,13 @@ def read(path: str, outline: Outline) -> None:
     if count > MOST_PAGES:
         raise UnreadableDocument(f"it has {count:,} pages, and {MOST_PAGES:,} are allowed. Split it.")
     outline.title = document.get_metadata_value("Title")
+    recognition = TextRecognition(ocr)
     starts: list[int] = []
     empty = 0
     for number in range(count):
         outline.page()
         starts.append(outline.length + (2 if outline.length else 0))
-        text = _text(document, number)
+        text = _text(document, number, recognition)
         empty += len(text.strip()) < _FEW_CHARACTERS
         outline.add(text)
     for bookmark in document.get_toc(max_depth=_DEEPEST_BOOKMARK):
@@ -36,24 +44,39 @@ def read(path: str, outline: Outline) -> None:
         index = place.get_index() if place is not None else None
         if index is not None and 0 <= index < count:
             outline.mark_heading(starts[index], bookmark.level + 1, bookmark.get_title())
+    _judge(outline, recognition, empty, count)
+
+
+def _judge(outline: Outline, recognition: TextRecognition, empty: int, count: int) -> None:
+    """Note what is missing from the text.
+
+    Raises:
+        UnreadableDocument: No page has text.
+    """
     if empty == count:
-        raise UnreadableDocument(
-            "it has no text, only pictures (a scan). Run it through text recognition (OCR) first, for example with "
-            "`ocrmypdf`."
+        remedy = (
+            "No text was recognized in them."
+            if recognition.languages
+            else "Set `ocr` in [packs.memory] to recognize text with tesseract, or use a program such as `ocrmypdf`."
         )
+        raise UnreadableDocument(f"it has no text, only pictures (a scan). {remedy}")
+    if recognition.pages:
+        outline.notes.append(f"{recognition.pages} of {count} pages are scans. Their text was recognized by OCR.")
+    if recognition.skipped:
+        outline.notes.append(f"Pages whose text was not recognized because time ran out: {recognition.skipped}.")
     if empty:
         outline.notes.append(f"{empty} of {count} pages have no text. They may be pictures.")
 
 
-def _text(document: PdfDocument, number: int) -> str:
+def _text(document: PdfDocument, number: int, recognition: TextRecognition) -> str:
     page = document[number]
     try:
         text_page = page.get_textpage()
         try:
             found: str = text_page.get_text_bounded()
-            return found
         finally:
             text_page.close()
+        return found if len(found.strip()) >= _FEW_CHARACTERS else recognition.text(page) or found
     except PdfiumError:  # one damaged page does not make the others unreadable
         return ""
     finally:

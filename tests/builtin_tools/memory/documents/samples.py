@@ -40,6 +40,21 @@ def pdf(*pages: str, title: str = "") -> bytes:
     return f"{body}startxref\n{start}\n%%EOF\n".encode("latin-1")
 
 
+def scan(*pages: str) -> bytes:
+    """Return a PDF document whose pages are pictures of these texts."""
+    source, target = pypdfium2.PdfDocument(pdf(*pages)), pypdfium2.PdfDocument.new()
+    for page in source:
+        picture, (width, height) = pypdfium2.PdfImage.new(target), page.get_size()
+        picture.set_bitmap(page.render(scale=200 / 72))
+        picture.set_matrix(pypdfium2.PdfMatrix().scale(width, height))
+        made = target.new_page(width, height)
+        made.insert_obj(picture)
+        made.gen_content()
+    saved = io.BytesIO()
+    target.save(saved)
+    return saved.getvalue()
+
+
 def many_pages(count: int) -> bytes:
     document = pypdfium2.PdfDocument.new()
     for _ in range(count):
@@ -145,7 +160,7 @@ HOSTILE = {
     "deep JSON": ("a.json", lambda: nested_json(200), "nested"),
     "very deep JSON": ("a.json", lambda: nested_json(1_000_000), "nested"),
     "deep HTML": ("a.html", lambda: b"<html>" + b"<div>" * 10_000 + b"deep", "nested|no text"),
-    "scan": ("a.pdf", lambda: pdf("", ""), "OCR"),
+    "scan": ("a.pdf", lambda: pdf("", ""), "a scan.*Set `ocr`"),
     "damaged PDF": ("a.pdf", lambda: b"%PDF-1.7\n" + bytes(500), "damaged"),
     "damaged archive": ("a.docx", lambda: archive({"word/document.xml": "<x"})[:-30], "damaged"),
     "no Word document": ("a.docx", lambda: archive({"word/document.xml": "<x/>"}), "damaged"),
