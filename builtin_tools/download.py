@@ -45,7 +45,7 @@ async def fetch(
         url: The address to download.
         rules: Which addresses are allowed, and the size limit.
         clock: The current time, needed for dates in `Retry-After`.
-        progress: Called with the completed share, from 0 to 1, or None if the size is unknown.
+        progress: Called with the completed share (from 0 to 1), or with None if the size is unknown.
 
     Raises:
         ToolFailure: RETRYABLE for temporary problems (a dropped connection, 429, most 5xx), otherwise DIAGNOSTIC. The
@@ -137,7 +137,10 @@ async def resolve(target: httpx.URL, rules: DownloadRules) -> list[str]:
 
 @asynccontextmanager
 async def connect(target: httpx.URL, rules: DownloadRules, context: ssl.SSLContext) -> AsyncIterator[httpx.Response]:
-    """Send a GET request to one of the checked addresses. Host, SNI and the certificate check use the host name."""
+    """Send a GET request to one of the checked addresses.
+
+    `Host`, SNI and the certificate check use the host name.
+    """
     addresses = await resolve(target, rules)
     headers = {"host": target.netloc.decode("ascii").rpartition("@")[2], "accept-encoding": "identity"}
     async with httpx.AsyncClient(verify=context, trust_env=False, timeout=TIMEOUT, follow_redirects=False) as client:
@@ -183,7 +186,7 @@ def check_status(answer: httpx.Response, url: str, clock: Clock) -> None:
 
 
 def retry_after(answer: httpx.Response, clock: Clock) -> float | None:
-    """Return the wait in seconds that `Retry-After` asks for, as seconds or as a date (RFC 9110, 10.2.3)."""
+    """Return how many seconds to wait. `Retry-After` has a number of seconds or a date (RFC 9110, 10.2.3)."""
     value = answer.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
@@ -194,7 +197,7 @@ def retry_after(answer: httpx.Response, clock: Clock) -> float | None:
 
 
 async def read_body(answer: httpx.Response, limit: int, progress: Callable[[float | None], None]) -> bytes:
-    """Return the decompressed body of a response. Stops as soon as it exceeds `limit` bytes."""
+    """Return the decompressed body of a response. Stop as soon as the body exceeds `limit` bytes."""
     encoding = answer.headers.get("content-encoding", "identity").lower()
     if encoding not in {"identity", "", "gzip"}:
         raise permanent(

@@ -1,4 +1,4 @@
-"""The rules for downloads. They are separate from the module `download`, whose imports are slow."""
+"""Defines what a download may connect to. Importing this module does not import `download`, which is slow."""
 
 import ipaddress
 from dataclasses import dataclass

@@ -133,7 +133,7 @@ async def execute(
 async def _program(
     ctx: CallContext, language: LanguageName | None, code: str, filename: str
 ) -> tuple[LanguageName, str, str]:
-    """Return the language, the code to start, and the source whose imports are preloaded."""
+    """Return the language, the code that the box runs, and the source whose imports the box loads first."""
     if filename:
         program = await asyncio.to_thread(program_of, ctx, filename, language)
         return program.language, program.starter, program.text
@@ -149,7 +149,7 @@ def _produced(language: str, outcome: Outcome, created: Sequence[str]) -> Produc
 
 
 def result(outcome: Outcome) -> RunOutput:
-    """Convert an outcome to JSON, with streams as text."""
+    """Convert the outcome of a job to the output of the tool, with streams as text."""
     return {
         "end": str(outcome.end),
         "exit_code": outcome.exit_code,

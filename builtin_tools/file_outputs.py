@@ -1,4 +1,4 @@
-"""The structured outputs of the actions of `file_system`."""
+"""Defines the structured output of each action of `file_system`."""
 
 from typing_extensions import TypedDict
 

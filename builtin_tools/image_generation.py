@@ -82,7 +82,7 @@ def choose_client(clients: Mapping[str, ImageClient], client: str, size: str) ->
 
 
 def with_client_choices(clients: Mapping[str, ImageClient]) -> Tool:
-    """Return the tool with the names and sizes of these clients as enums in its schema."""
+    """Return the tool with a schema that lists the names and sizes of these clients as enums."""
     if not clients:
         return image_generation
     parameters: dict[str, Any] = deepcopy(dict(image_generation.spec.parameters))

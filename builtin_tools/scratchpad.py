@@ -49,7 +49,7 @@ class NoteRow(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Scratchpad:
-    """The notes in the records. Each method acts on the notes of the user and agent of the given turn."""
+    """Stores the notes in the records. Each method acts on the notes of the user and agent of the given turn."""
 
     records: Records
     clock: Clock
@@ -105,7 +105,7 @@ class Scratchpad:
             return [NoteRow(key=row.key, characters=row.characters, updated=row.updated) for row in rows]
 
     def hide(self, user: str, agent: str, keys: Collection[str], hidden: bool) -> int:
-        """Hide notes, or show them again, and return how many. A new note with the same key replaces a hidden one."""
+        """Hide notes or show them again, and return how many changed. A new note replaces a hidden one with its key."""
         chosen = [NOTES.c.user == user, NOTES.c.agent == agent, NOTES.c.key.in_(list(keys))]
         now = self.clock.now().isoformat(timespec="seconds") if hidden else None
         with self.records.begin() as connection:

@@ -1,4 +1,7 @@
-"""Runs a program of instructions (`read_skill`) in a box, with the packages and destinations that it declares."""
+"""Runs a program from the files of instructions (see `read_skill`) in a box.
+
+The box has the packages and destinations that the program declares.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,11 +38,11 @@ raise SystemExit(subprocess.run([{interpreter!r}, os.path.join(sys.path[0], {pat
 
 @dataclass(frozen=True, slots=True)
 class SkillScript:
-    """A program of instructions to run.
+    """A program to run, which belongs to the files of instructions.
 
     Attributes:
         starter: Python code that starts the program.
-        files: All files of the instructions.
+        files: All files of the instructions, by path.
     """
 
     language: LanguageName
@@ -50,7 +53,9 @@ class SkillScript:
 
 
 async def skill_script(ctx: CallContext, skill: str, path: str, language: LanguageName | None) -> SkillScript:
-    """Read a program of instructions. A person is asked to approve the packages that it declares, as for a new skill.
+    """Read a program from the files of instructions.
+
+    A person is asked to approve the packages that the program declares, as for a new skill.
 
     Raises:
         ToolFailure: There is no such program, or its packages or destinations are invalid, not allowed or not approved.
@@ -61,7 +66,7 @@ async def skill_script(ctx: CallContext, skill: str, path: str, language: Langua
     try:
         files = await asyncio.to_thread(ctx.need(InstructionSearch).instructions.files, skill)
     except SkillError as error:
-        raise wrong_arguments(f"{error} `skill` is the name of instructions, as `read_skill` lists them.") from error
+        raise wrong_arguments(f"{error} `skill` must be the name of instructions that `read_skill` lists.") from error
     if path not in files:
         others = ", ".join(sorted(files)[:_MOST_NAMED])
         raise wrong_arguments(f"{skill} has no file {path[:200]!r}. Its files: {others}.")
@@ -88,8 +93,8 @@ async def _approve(ctx: CallContext, rules: DeclarationRules, what: str, block: 
     ask = approver(guard, ctx.call_id, ctx.turn.user)
     if ask is None:
         raise refusal(
-            f"{what} was not run: it declares {', '.join(packages + destinations)}, which needs a person's approval, "
-            "and nobody can be asked here. The operator can allow packages with `packages` of `[skills]` in "
+            f"{what} was not run: the program declares {', '.join(packages + destinations)}, which needs a person's "
+            "approval, and nobody can be asked here. The operator can allow packages with `packages` of `[skills]` in "
             "config.toml.",
             "not_approved",
             FailureClass.FATAL,

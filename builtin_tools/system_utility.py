@@ -137,7 +137,10 @@ def package_version() -> str:
 
 
 def memory() -> dict[str, int]:
-    """Return total and available bytes from /proc/meminfo, whose "kB" are KiB (proc(5)); empty if it is missing."""
+    """Return the total and the available memory in bytes, from /proc/meminfo; empty if that file is missing.
+
+    "kB" in that file means KiB (proc(5)).
+    """
     source = Path("/proc/meminfo")
     if not source.exists():
         return {}

@@ -1,4 +1,4 @@
-"""Splits a MIME bundle into text for a model and files.
+"""Splits a MIME bundle into files, and text that a model reads.
 
 A MIME bundle is one output of a cell in several media types (its forms). Bundles come from untrusted code, so a form
 whose data does not match its media type is replaced by a line that says so.
@@ -103,7 +103,7 @@ def _shown(known: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _files(known: Mapping[str, Any], *, bare: bool, shown: str) -> Iterator[File | str]:
-    """Yield a file for each media type except `shown`, which is in the text, or a line if its data is malformed."""
+    """Yield a file for each media type, or a line if its data is malformed. Skip `shown`, which is in the text."""
     picture = next((kind for kind in _PICTURES if kind in known), "")
     for kind, value in sorted(known.items()):
         if kind == shown or (kind == _HTML and not bare) or (kind in _PICTURES and kind != picture):

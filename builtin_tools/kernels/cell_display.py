@@ -1,4 +1,4 @@
-"""Presents the outputs of a cell to models and programs: as text, and as files of the workspace for everything else."""
+"""Presents the outputs of a cell to models and programs: text as text, and other outputs as files of the workspace."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ class Part:
     """A part of the message that a model reads.
 
     Attributes:
-        label: stdout, stderr, value or display; "" for a line about a file.
+        label: What the part contains: stdout, stderr, value or display; "" for a line about a file.
     """
 
     label: str
@@ -55,7 +55,7 @@ class CellDisplay:
         return "\n".join(f"{part.label}:\n{part.text}" if part.label else part.text for part in self.parts)
 
     def stream(self, name: str) -> str:
-        """Return everything printed to the stream, without the final newline."""
+        """Return everything printed to the stream of this name, without the final newline."""
         return "\n".join(part.text for part in self.parts if part.label == name)
 
 

@@ -1,4 +1,4 @@
-"""Runs a cell in an agent's kernel: `execute` with ``stateful=true``."""
+"""Runs a cell in an agent's kernel, for `execute` with ``stateful=true``."""
 
 import asyncio
 from functools import partial

@@ -1,4 +1,4 @@
-"""`knackbox kernel`: manages the kernels of all running processes of this home. An entry point of
+"""`knackbox kernel`: manages the kernels of all running processes of this home. An entry point of the group
 ``knackbox.commands``.
 """
 

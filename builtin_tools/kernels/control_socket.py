@@ -1,4 +1,4 @@
-"""The sockets through which `knackbox kernel` reaches the processes with kernels: their names, access, and the client.
+"""Finds the processes that run kernels and sends them requests through Unix sockets, for `knackbox kernel`.
 
 Each connection carries one line of JSON in each direction. The sockets are in a folder of the home that only its owner
 can enter. They are opened through a descriptor of that folder, because the name of a Unix socket is limited to 107
@@ -39,7 +39,7 @@ class Gone(PeerError):
 
 @dataclass(frozen=True, slots=True)
 class ControlPeer:
-    """A process with a socket in the folder."""
+    """A process that runs kernels and has a socket in the folder."""
 
     folder: Path
     name: str

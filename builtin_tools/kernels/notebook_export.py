@@ -17,8 +17,8 @@ _JSON_TYPE = re.compile(r"application/(.*\+)?json")
 def notebook_of(history: CellHistory) -> bytes:
     """Return a valid notebook with all outputs, including pictures.
 
-    A lost state becomes a Markdown cell. The metadata contains the number of cells and outputs that were dropped from
-    the history.
+    Where the kernel lost its state, the notebook says so in a Markdown cell. The metadata contains the number of cells
+    and outputs that were dropped from the history.
     """
     cells = [cell for record in history.records for cell in _cells(record)]
     for number, cell in enumerate(cells, 1):

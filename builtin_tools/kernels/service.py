@@ -1,6 +1,6 @@
 """`Kernels`: the service through which tools use the kernels of an engine.
 
-ZeroMQ and Jupyter are not imported before the first stateful call.
+ZeroMQ and Jupyter are not imported before the first stateful call (`execute` with ``stateful=true``).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _log = logging.getLogger("knackbox.kernels")
 
 
 class Kernels:
-    """The kernels of one engine. Must be used in the engine's event loop."""
+    """Provides the kernels of one engine to its tools. Must be used in the engine's event loop."""
 
     def __init__(self, sandbox: Sandbox, settings: KernelSettings, folder: Path) -> None:
         """Create the service. No kernel is started before the first stateful call.
@@ -49,7 +49,7 @@ class Kernels:
         return self.opened or await self._open()
 
     def spec(self, workspace: Path, code: str) -> KernelSpec:
-        """Return the spec of a new kernel for this cell.
+        """Return the spec of a new kernel whose first cell has this code.
 
         The kernel starts from a template that has loaded the libraries that the cell seems to import.
         """

@@ -116,7 +116,7 @@ async def _do(do: str, kernel: AgentKernel) -> dict[str, Any]:
 
 
 async def _show(kernel: AgentKernel) -> dict[str, Any]:
-    """Return the last cells, and the variables or the reason why they are unavailable."""
+    """Return the last cells of a kernel, and its variables or the reason why the variables are unavailable."""
     cells = [_described(record) for record in list(kernel.history.records)[-_LAST_CELLS:]]
     try:
         return {"cells": cells, "variables": (await variables_of(kernel)).value}
@@ -125,7 +125,7 @@ async def _show(kernel: AgentKernel) -> dict[str, Any]:
 
 
 def _described(record: CellRecord) -> dict[str, Any]:
-    """Summarise a cell."""
+    """Summarise a cell from the history of a kernel."""
     cell = record.cell
     running = "cancelled" if record.cancelled else "running"
     printed = "" if cell is None else "".join(each.text for each in cell.outputs if each.kind == "stream")

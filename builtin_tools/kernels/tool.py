@@ -1,4 +1,4 @@
-"""`kernels`: what an agent can do with its kernels besides running cells (`execute` with ``stateful=true``)."""
+"""`kernels`: the tool that manages an agent's kernels. Their cells are run by `execute` with ``stateful=true``."""
 
 import asyncio
 from typing import Literal, Required
@@ -109,7 +109,7 @@ async def kernels(
                 return Produced(exported, f"Wrote {written}.", (f"created:{written}",))
     except Occupied as error:
         raise ToolFailure(
-            f"{error} Wait for it, or interrupt it.", reason="kernel_busy", may_have_started=False
+            f"{error} Wait for the running cell to end, or interrupt it.", reason="kernel_busy", may_have_started=False
         ) from error
     except NoKernel as error:
         raise _missing(str(error)) from error

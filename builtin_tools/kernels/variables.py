@@ -1,4 +1,4 @@
-"""The overview of a kernel's variables. The kernel's answer is untrusted, so each field of it is checked."""
+"""Asks a kernel for an overview of its variables. The answer is untrusted, so each field of it is checked."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable.
+    """A variable of a kernel.
 
     Attributes:
         length: The length of a built-in container.

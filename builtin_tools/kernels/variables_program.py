@@ -38,7 +38,7 @@ class JsonDisplay:
 
 
 def answer(namespace: dict[str, Any]) -> JsonDisplay:
-    """Return the number of variables, and the first ones by name, each with its type, length or shape, and size."""
+    """Return the number of variables, and the first ones by name, with the type, length or shape, and size of each."""
     found = [
         (name[:LONGEST], value)
         for name, value in list(namespace.items())

@@ -1,4 +1,4 @@
-"""The action suggest of `manage_skills`: repeated sequences of calls, as pipelines."""
+"""The action suggest of `manage_skills`: proposes pipelines for sequences of calls that were repeated."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ class SuggestOutput(TypedDict):
 
 
 async def suggest(ctx: CallContext) -> Produced:
-    """Suggest pipelines from the recorded calls of this user, or of all users for an admin."""
+    """Suggest pipelines from the recorded calls of this user or, if the user is an admin, of all users."""
     user = visible_user(ctx.turn)
     rows = await asyncio.to_thread(ctx.need(AuditView).recent, MOST_CALLS)
     own = [row for row in rows if user is None or row["user"] == user]
