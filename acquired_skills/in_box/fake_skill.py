@@ -197,7 +197,7 @@ class _Absent:
 
 
 def _helpers(fake: FakeSkill) -> dict[str, Any]:
-    """Return the functions that the classes rewritten by `acquired_skills.proof.declared_classes` refer to."""
+    """Return the functions that rewritten classes call (see `acquired_skills.proof.declared_classes`)."""
 
     def unavailable(name: str) -> Callable[..., Any]:
         return lambda *_, **__: fake.stand_in(name)

@@ -234,9 +234,9 @@ class Ledger:
         return self.scanned(_IDENTITY)
 
     def scanned(self, root: str) -> str:
-        """Return the stamp that the root folder had when its names were last compared with the rows.
+        """Return the stamp of a folder of skills from its last comparison with the rows of the database.
 
-        The stamp is "" if they were never compared.
+        The comparison is between the names of the skills' folders and the rows. The stamp is "" if there was none.
         """
         with self._records.read() as connection:
             return connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == root)).scalar() or ""

@@ -1,4 +1,4 @@
-"""`ProfileBlock`: adds the profile of the user to the instructions of every turn (MEM-8)."""
+"""`ProfileBlock`: adds the user's profile to the instructions of every turn (MEM-8)."""
 
 import asyncio
 

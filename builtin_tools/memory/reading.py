@@ -1,4 +1,4 @@
-"""`read_fact`: extracts from the text of a fact its statement and the period in which it is true."""
+"""`read_fact`: extracts the statement, and the period in which it is true, from the text of a fact."""
 
 import re
 from collections.abc import Mapping

@@ -97,7 +97,7 @@ def resolve(text: str, now: datetime, zone: ZoneInfo, prefer: Prefer = "past") -
     Args:
         text: The expression, such as ``"this Friday 6pm"``, or a date in ISO 8601.
         now: The time at which it is said.
-        zone: The time zone of the user.
+        zone: The user's time zone.
         prefer: Whether an ambiguous day such as "Monday" is in the past or the future.
     """
     clean = " ".join(text.lower().split()).strip(" .,?!")
@@ -173,7 +173,7 @@ class _Resolver:
         return TimeRange(self._to_utc(start), self._to_utc(end), text)
 
     def read(self, text: str, languages: list[str]) -> tuple[datetime, datetime] | None:
-        """Return the local range of a date that dateparser understands."""
+        """Return the local start and end of the date that dateparser finds in a text; None if it finds none."""
         from dateparser.date import DateDataParser  # noqa: PLC0415 -- takes long to import
 
         settings = {

@@ -15,7 +15,7 @@ class ToolHost(Protocol):
     """Lists and calls the tools of a turn, and adds texts to the turn's prompt."""
 
     async def prompt_blocks(self, context: Turn | None, message: str) -> PromptBlocks:
-        """Return the texts to add to the prompt for a message of the user."""
+        """Return the texts to add to the prompt for a user message."""
         ...
 
     async def run_ended(self, context: Turn | None, summary: RunSummary) -> None:

@@ -158,7 +158,7 @@ class LoopRun:
     async def _dispatch(
         self, calls: Sequence[ToolCallPart], turn: Turn, specs: Sequence[ToolSpec], last: Finish | None
     ) -> None:
-        """Run the calls and add their results to the history, even if this method is cancelled."""
+        """Run the calls and add their results to the history. If this is cancelled, the results so far are added."""
         over = last or (Finish.TOKENS if self._spent.tokens >= self._budget.tokens else None)
         left = self._budget.tool_calls - self._spent.tool_calls if over is None else 0
         why_not = f"Not run: the budget of {self._budget.describe(over or Finish.TOOL_CALLS)} is used up."

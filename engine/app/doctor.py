@@ -140,7 +140,7 @@ async def run_self_check(
 
 
 def egress(settings: Settings) -> Iterator[DoctorCheck]:
-    """Yield the destinations and the private addresses that skills may connect to."""
+    """Report which destinations skills may connect to, and which private addresses are allowed."""
     rules = settings.egress
     remedy = "" if rules.allow else "To allow skills to connect, set allow in [egress] of config.toml."
     allowed = ", ".join(rules.allow) or "none."

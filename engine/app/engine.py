@@ -177,7 +177,7 @@ class Engine:
 
         Args:
             context: The turn.
-            message: The message of the user.
+            message: The user's message.
         """
         turn = await self._turns.create(context)
         return await prompt_blocks(self._components.blocks, turn, message)

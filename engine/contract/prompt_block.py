@@ -28,17 +28,17 @@ class PromptBlock(Protocol):
     def most_characters(self) -> int: ...
 
     async def text(self, turn: Turn, message: str) -> str:
-        """Return the text for a message of the user; "" to add nothing."""
+        """Return the text for a user message; "" to add nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBlocks:
-    """The texts of all blocks for one message of the user, each "" if no block has anything to say.
+    """The texts of all blocks for one user message, each "" if no block has anything to say.
 
     Attributes:
         instructions: Added to the instructions of the model.
-        message: Added to the message of the user.
+        message: Added to the user's message.
     """
 
     instructions: str = ""

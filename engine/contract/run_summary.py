@@ -25,11 +25,11 @@ class RunCall:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What the loop did with one message of the user.
+    """What the loop did with one user message.
 
     Attributes:
-        message: The message of the user.
-        answered: Whether the model answered, and neither gave up nor used up a budget.
+        message: The user's message.
+        answered: Whether the model answered. It is False if the model gave up, or if a budget was used up.
         calls: The tool calls in order.
     """
 

@@ -53,7 +53,8 @@ class FunctionTool:
         """Run the function.
 
         Raises:
-            ToolFailure: An argument does not match its annotation (DIAGNOSTIC, not started).
+            ToolFailure: An argument does not match its annotation. The function was not called, and the failure's class
+                is DIAGNOSTIC.
         """
         typed = _typed(self.spec.name, self.arguments, arguments)
         return self.function(ctx, **typed) if self.takes_context else self.function(**typed)
@@ -75,7 +76,8 @@ class BlockingFunctionTool:
         """Run the function.
 
         Raises:
-            ToolFailure: An argument does not match its annotation (DIAGNOSTIC, not started).
+            ToolFailure: An argument does not match its annotation. The function was not called, and the failure's class
+                is DIAGNOSTIC.
         """
         typed = _typed(self.spec.name, self.arguments, arguments)
         return self.function(ctx, **typed) if self.takes_context else self.function(**typed)

@@ -75,7 +75,10 @@ class LearnedRanking:
         return WEIGHT * (1 - self.documents / self.samples)
 
     def direction(self, request: Floats) -> Floats:
-        """Return the vector whose dot product with a sample is the sample's contribution to its document's score."""
+        """Return a vector for a request, given its features.
+
+        Its dot product with the features of a training sample is what the sample adds to the score of its document.
+        """
         found: Floats = self.matrix @ request
         return found
 

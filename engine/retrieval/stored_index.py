@@ -159,10 +159,10 @@ class StoredIndex:
         return ranking(figures, k, weigh)
 
     def learned_shares(self, query: str, ids: Collection[str]) -> dict[str, LearnedShares]:
-        """Return how a query contributes to the score of each of these documents in the learned ranking.
+        """Return the parts of each document's score in the learned ranking that come from the words of a query.
 
         Returns:
-            The contributions by document id; empty if no model is trained yet.
+            The parts by document id; empty if no model is trained yet.
         """
         with self._reading() as connection:
             self._catch_up(connection)

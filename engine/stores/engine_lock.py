@@ -19,7 +19,7 @@ class EngineLock:
         """Create a lock file with a new name, and remove the files of engines that were killed.
 
         Args:
-            folder: The folder with the lock files of all engines on one home. Created if it is missing.
+            folder: The folder with the lock files of all engines that use the same home. Created if it is missing.
         """
         folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         self._folder = folder

@@ -363,7 +363,7 @@ def _of(table: Table, name: str, offset: int) -> Any:
 
 
 def _is_due(now: float) -> Any:
-    """Return the condition that a pending event should be delivered again.
+    """Return the SQL condition for pending events that must be delivered again, because their lease has ended.
 
     Leases are wall-clock times, because processes on several machines may share the log. No wait exceeds
     `LONGEST_WAIT_S`, so setting the clock back delays a delivery by at most that much.

@@ -39,7 +39,7 @@ class KernelClient:
 
     @classmethod
     async def with_ready(cls, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> Self:
-        """Create a client, and return it once the kernel's replies and outputs arrive.
+        """Create a client, and return it once both channels work: the one for replies and the one for outputs.
 
         Raises:
             KernelDied: The kernel ended, or did not reply in time.

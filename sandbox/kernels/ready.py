@@ -97,7 +97,10 @@ class Ready:
         task.add_done_callback(self._begun)
 
     def _begun(self, task: asyncio.Task[None]) -> None:
-        """Forget a finished task and ignore its failure: a later start for a request would report the same failure."""
+        """Forget a finished task and ignore its failure.
+
+        Nobody waits for this kernel. If the cause persists, the next request that starts a kernel reports it.
+        """
         self._starting.pop(task, None)
         if not task.cancelled():
             task.exception()

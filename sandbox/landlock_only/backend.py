@@ -1,8 +1,8 @@
 """The `landlock` backend, for machines that forbid user namespaces. It is used only if it is selected by name.
 
 Runs every job in a fresh process without privileges, restricted by Landlock, seccomp and rlimits. It is weaker than
-the namespace backend: the protections that it reports include those that are missing. It refuses to run where Landlock
-cannot restrict signals.
+the namespace backend, and its report names the protections that are missing. It refuses to run where Landlock cannot
+restrict signals.
 """
 
 import asyncio

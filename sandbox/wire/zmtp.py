@@ -12,7 +12,7 @@ _SHORT_HEAD, _LONG_HEAD = 2, 9
 
 
 class Meter:
-    """Measures the messages in one direction of a connection."""
+    """Checks the size of each message in one direction of a connection, while its bytes arrive."""
 
     def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
         """Start measuring at the greeting.

@@ -158,7 +158,7 @@ def first_token(tokens: Tokens, settings: HttpSettings, *, remote: bool) -> str:
 
 
 def as_row(caller: Caller) -> dict[str, object]:
-    """Return the stored fields of a token."""
+    """Return the stored fields of the token that identifies a caller."""
     return {
         "name": caller.name,
         "user": caller.user,

@@ -62,7 +62,7 @@ class RunningCall:
         task.add_done_callback(lambda _: self.events.stir())
 
     def token_is_valid(self) -> bool:
-        """Return whether the token that made the call still exists, unchanged. It may block."""
+        """Return whether the token with which the call was made still exists, unchanged. This method may block."""
         return self._still_valid(self.caller)
 
     async def event_batches(self, quiet_s: float) -> AsyncIterator[list[StreamEvent]]:

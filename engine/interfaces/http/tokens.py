@@ -49,7 +49,7 @@ class Caller:
     Attributes:
         name: The name of the token.
         user: The user that calls run as.
-        permission: The permission level of the user.
+        permission: The user's permission level.
         agent: The agent that calls run as.
         modules: Modules whose tools may be called. None allows all.
         caps: The caps of the agent.

@@ -59,7 +59,7 @@ call(285, f, 0, 0, 4 << 20)
 worked()
 """, "seccomp refuses to reserve disk space, because no process is charged for it", False, False),
     ("leave a whiteout (a device that hides a file of an overlay)", "os.mknod('s', 0o20666, 0)", _DEVICES, False, True),
-    ("leave a whiteout (a device that hides a file of an overlay) with rename", "open('a', 'w').close(); call(316, -100, b'a', -100, b'b', 4)",
+    ("rename a file so that it leaves a whiteout (a device that hides a file of an overlay)", "open('a', 'w').close(); call(316, -100, b'a', -100, b'b', 4)",
      "seccomp refuses RENAME_WHITEOUT, which creates a whiteout even without the right to create devices", False, True),
     ("leave a file that belongs to root", "open('s', 'w').close(); os.chown('s', 0, 0)\nworked()", "changing an owner needs CAP_CHOWN", False,
      False),
