@@ -104,7 +104,7 @@ def test_a_spec_is_unchanged_after_it_is_written_and_read(spec):
         ({"timeout_ms": "soon"}, "timeout_ms"),
         ({"safety_class": "NONE"}, "safety_class"),
         ({"params_schema": {"type": "nonsense"}}, "params_schema"),
-        ({"params_schema": {"type": "array"}}, "must describe an object"),
+        ({"params_schema": {"type": "array"}}, "must be the schema of an object"),
         ({"adapter_path": None}, "adapter_path"),
         ({"origin": "static"}, "origin"),
         ({"meta": {"name": "has space"}}, "meta.name"),

@@ -117,7 +117,7 @@ def test_a_failed_transaction_is_rolled_back_with_its_bump(tmp_path: Path) -> No
 
 def test_a_transaction_inside_a_transaction_is_refused_instead_of_waiting_for_itself(tmp_path: Path) -> None:
     records = Records.open(url(tmp_path))
-    with records.begin(), pytest.raises(RuntimeError, match="use the connection of that one"):
+    with records.begin(), pytest.raises(RuntimeError, match="use its connection"):
         records.bump("tools")
     assert records.bump("tools") == 1
     records.close()

@@ -1,5 +1,6 @@
 """Node and Bash skills that cheat are not admitted as proved."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,14 +62,14 @@ FORGERIES = {
 }
 
 
-DIFFERENT, SOMETIMES = "gives another result. Which of the two is right?", "only sometimes"
+DIFFERENT, SOMETIMES = "gives another result. Which of the two is right\\?", "only sometimes"
 CALLER, TEXT = "gives another result when it is called as a tool", "independent of how the code is written"
 SAYS = {
     "kills the process that collects its answers": "the box of the program ended with killed",
     "exits instead of answering": "the program ended its process before it gave a result",
     "never answers": "The program gives no result for any case. It ends with: timeout",
     "counts its calls": SOMETIMES,
-    "depends on chance": SOMETIMES,
+    "depends on chance": f"{SOMETIMES}|{CALLER}|{DIFFERENT}",  # which one is chance, too
     "detects the gate by its folder": CALLER,
     "notices that its text was changed": TEXT,
     "leaves a process behind that prints": "The program gives no result for any case. It ends with: timeout",
@@ -80,7 +81,7 @@ async def test_a_cheating_node_skill_is_refused(box: NamespaceSandbox, tmp_path:
     code = FORGERIES[cheat]
     if "const length = 0" in code:  # the number has two digits more than 0
         code = code.replace("length = 0;", f"length = {len(code) + 2};")
-    assert SAYS.get(cheat, DIFFERENT) in str(await refusal(box, tmp_path, node(code, timeout_s=3.0)))
+    assert re.search(SAYS.get(cheat, DIFFERENT), str(await refusal(box, tmp_path, node(code, timeout_s=3.0))))
 
 
 async def test_a_program_that_looks_up_the_cases_is_asked_about_other_calls(
@@ -113,7 +114,7 @@ async def test_a_cheating_bash_skill_is_refused(box: NamespaceSandbox, tmp_path:
     code = BASH_FORGERIES[cheat]
     code = code.replace("LENGTH", str(len(code) - 3))
     cases = [*WORDS_CASES, {"arguments": {"stdin": "q", "count": 5}, "result": "q"}]
-    assert SAYS.get(cheat, DIFFERENT) in str(await refusal(box, tmp_path, bash(code, cases, timeout_s=3.0)))
+    assert re.search(SAYS.get(cheat, DIFFERENT), str(await refusal(box, tmp_path, bash(code, cases, timeout_s=3.0))))
 
 
 UNREPRESENTABLE = ["NaN", "1 / 0", "10n", "() => 1", "new Map()", "[undefined]", "'\\ud800'", "Symbol()"]
