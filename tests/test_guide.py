@@ -207,7 +207,14 @@ def test_a_block_of_commands_runs_as_written(block: str, tmp_path: Path, environ
         pytest.skip("curl is not installed")
     folder = prepare(block, tmp_path, environ)
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environ, capture_output=True, text=True, timeout=WAIT_S, check=False
+        # Tests may run as a background job, in which shells ignore SIGINT. Bash cannot undo that.
+        ["env", "--default-signal=INT", "bash", "-c", script],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
     )
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr

@@ -2,8 +2,9 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+import signal
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -58,9 +59,9 @@ def ingest(
         if watch:
             for row in rows:
                 say(_ingested(row))
-            say("watching for changes; end with Ctrl-C.")
-            with suppress(asyncio.CancelledError, KeyboardInterrupt):
-                async for changed in _changes(paths):
+            with _until_interrupted() as stop:
+                say("watching for changes; end with Ctrl-C.")
+                async for changed in _changes(paths, stop):
                     for row in await _take_in(engine, changed, user, space, bar):
                         say(_ingested(row))
             rows = []
@@ -217,11 +218,35 @@ def _documents(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-async def _changes(paths: Sequence[Path]) -> AsyncIterator[list[Path]]:
-    """Yield the documents that were added or changed, as the operating system reports them."""
+@contextmanager
+def _until_interrupted() -> Iterator[asyncio.Event]:
+    """Yield an event that Ctrl-C sets, so that the current documents are still stored. A second Ctrl-C cancels them."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:  # as in the background jobs of a script
+        yield stop
+        return
+
+    def restore() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
+
+    def interrupt() -> None:
+        restore()
+        stop.set()
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        yield stop
+    finally:
+        restore()
+
+
+async def _changes(paths: Sequence[Path], stop: asyncio.Event) -> AsyncIterator[list[Path]]:
+    """Yield the documents that were added or changed, as the operating system reports them, until `stop` is set."""
     from watchfiles import Change, awatch  # noqa: PLC0415 -- only for --watch
 
-    async for changes in awatch(*paths):
+    async for changes in awatch(*paths, stop_event=stop):
         changed = {Path(path) for change, path in changes if change is not Change.deleted}
         readable = sorted(path for path in changed if path.suffix.lower() in SUFFIXES and path.is_file())
         if readable:

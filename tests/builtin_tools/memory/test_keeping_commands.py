@@ -1,9 +1,13 @@
 """`knackbox memory ingest|profile|lessons|dream` for people."""
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from builtin_tools.memory.commands.keeping import _until_interrupted
 from tests.builtin_tools.memory.documents.samples import pdf
 from tests.interfaces.cli import Ran, here
 
@@ -99,3 +103,17 @@ def test_a_plan_is_made_shown_applied_and_taken_back(tmp_path: Path, capfd: pyte
     assert memory(capfd, home, "dream", "undo", "--plan", plan["plan"]).code == 0
     assert memory(capfd, home, "list", "--json").last == before
     assert [row["plan"] for row in memory(capfd, home, "dream", "list", "--json").last] == [plan["plan"]]
+
+
+async def test_ctrl_c_ends_watching_and_a_second_one_is_handled_as_before() -> None:
+    usual = signal.default_int_handler  # set here, because it is ignored if the tests run as a background job
+    earlier = signal.signal(signal.SIGINT, usual)
+    try:
+        with _until_interrupted() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            async with asyncio.timeout(10):
+                await stop.wait()
+            assert signal.getsignal(signal.SIGINT) is usual
+        assert signal.getsignal(signal.SIGINT) is usual
+    finally:
+        signal.signal(signal.SIGINT, earlier)
