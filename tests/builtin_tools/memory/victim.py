@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from builtin_tools.memory.documents.ingestion import DocumentIngestion, FoundDocument
+from builtin_tools.memory.dream import plans
 from builtin_tools.memory.entries import EntrySource, SourceKind
 from builtin_tools.memory.recall import RecallRequest
 from builtin_tools.memory.scope import MemoryScope
@@ -54,6 +55,7 @@ def document(version: str) -> bytes:
 
 def ingest_and_dream(pipe: Any, folder: str, seed: int) -> None:
     """Ingest documents, replace them, and merge near-duplicates, telling the pipe before and after each step."""
+    plans.MOST_PLANS = 1_000_000  # the test compares what is closed with the plans of all processes
     asyncio.run(_ingest_and_dream(pipe, Path(folder), seed))
 
 
