@@ -21,10 +21,16 @@ AGENT = {"spec_id": "bookkeeper", "allowed_tools": ["whoami", "dangerous"], "pol
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def operator(server: Server) -> AsyncIterator[Engine]:
-    """Another engine on the server's home, as opened by `knackbox registry`. Its changes are undone at the end."""
+    """Another engine on the server's home, as opened by `knackbox registry`."""
     async with Engine.open(server.home.root, packs=False, environ={}) as engine:
         yield engine
-        await asyncio.to_thread(engine.registries.agents.remove, "bookkeeper")
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def _forgotten(operator: Engine) -> AsyncIterator[None]:
+    """Remove the agent after each test."""
+    yield
+    await asyncio.to_thread(operator.registries.agents.remove, "bookkeeper")
 
 
 async def called(client: httpx.AsyncClient, name: str, **arguments: Any) -> dict[str, Any]:
@@ -40,7 +46,11 @@ async def until_offered(client: httpx.AsyncClient, names: set[str]) -> None:
 
 async def test_a_token_of_an_agent_lists_and_calls_only_the_agents_tools(server: Server, operator: Engine) -> None:
     async with server.client(KEEPER) as client:
-        assert (await called(client, "echo", value=1))["success"]
+
+        async def unrestricted() -> bool:  # soon, if another test has just removed the agent
+            return bool((await called(client, "echo", value=1))["success"])
+
+        await eventually(unrestricted)
         await operator.registries.register_agent(AGENT)
         await until_offered(client, {"whoami"})
         assert (await called(client, "whoami"))["output"]["band"] == "RED"

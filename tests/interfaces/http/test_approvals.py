@@ -79,6 +79,7 @@ async def say(server: Server, caller: Caller, approval: str, **answer: Any) -> i
 
 
 async def test_a_call_waits_for_approval_by_another_token_and_runs_once(server: Server) -> None:
+    before = await paid(server)
     async with asked(server, AGENT, 5) as (call, question):
         assert question["tool"] == "pay"
         assert question["user"] == "pat"
@@ -87,12 +88,12 @@ async def test_a_call_waits_for_approval_by_another_token_and_runs_once(server: 
             whole = (await person.get(f"/api/approvals/{question['id']}")).json()
         assert whole["arguments"] == {"amount": 5}
         assert whole["digest"] == question["digest"]
-        assert await paid(server) == []
+        assert await paid(server) == before
         yes = {"approved": True, "digest": question["digest"]}
         assert await say(server, PERSON, question["id"], **yes) == 204
         assert (await call).json()["output"] == "paid 5"
         assert await say(server, PERSON, question["id"], **yes) == 409
-    assert await paid(server) == [5]
+    assert await paid(server) == [*before, 5]
 
 
 async def test_a_rejected_call_fails_with_the_reason(server: Server) -> None:
