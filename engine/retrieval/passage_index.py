@@ -6,13 +6,9 @@ made with another embedder, is replaced by an empty one.
 """
 
 import sqlite3
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from engine.retrieval.bm25 import rarity
 from engine.retrieval.index_file import IndexFile, read_meta, select_in
@@ -27,6 +23,7 @@ from engine.retrieval.passage_ranking import PassageFigures
 from engine.retrieval.passage_words import MatchedWords, PassageWords, RequestWord
 from engine.retrieval.passage_writer import FORMAT, TABLES, PassageWriter
 from engine.retrieval.ranking import rarest_of
+from engine.retrieval.shared_index import SharedIndex
 from engine.retrieval.terms import Terms, weight_of
 from engine.stores.embedder import Embedder
 
@@ -37,7 +34,7 @@ NEIGHBOURS = 3  # passages of one group are near each other up to this differenc
 NEIGHBOUR = 0.1  # added to the score of such a passage
 
 
-class PassageIndex:
+class PassageIndex(SharedIndex[Passage]):
     """A searchable set of passages in a file. Thread-safe. The file is opened on first use. Call `close` once."""
 
     def __init__(self, path: Path, embedder: Embedder) -> None:
@@ -48,42 +45,21 @@ class PassageIndex:
             embedder: Embeds the passages when they are added, and the requests.
         """
         made_for = f"{FORMAT}:{embedder.name}:{embedder.dimensions}"
-        self._file = IndexFile(path, made_for, TABLES, secure_delete=True)
-        self._embedder = embedder
         self._terms = Terms()
-        self._writer = PassageWriter(embedder, self._terms)
+        super().__init__(IndexFile(path, made_for, TABLES, secure_delete=True), PassageWriter(embedder, self._terms))
+        self._embedder = embedder
         self._arrays = PassageArrays(embedder.dimensions)
         self._groups = GroupScores(self._arrays.columns, -1)
         self._words = PassageWords(embedder)
-        self._lock = threading.RLock()
-        self._blas = ThreadpoolController()
 
     def __len__(self) -> int:
         with self._reading() as connection:
             return int(read_meta(connection, "passages") or 0)
 
-    def note(self, key: str) -> str:
-        """Return the last note that `apply` stored under this key; "" if there is none."""
-        with self._reading() as connection:
-            return read_meta(connection, key)
-
     def ids(self) -> set[str]:
         """Return the ids of all passages."""
         with self._reading() as connection:
             return {id_ for (id_,) in connection.execute("SELECT id FROM passages")}
-
-    def apply(self, changes: Mapping[str, Passage | None], notes: Mapping[str, str]) -> bool:
-        """Add, replace and remove passages atomically.
-
-        Args:
-            changes: The new passages by id. None removes the passage with that id.
-            notes: Values for `note`, stored together with the changes.
-
-        Returns:
-            False if nothing was written, because another process is writing or the file was damaged and was replaced.
-        """
-        with self._lock:
-            return self._file.write(lambda connection: self._writer.write(connection, changes, notes))
 
     def erase(self) -> None:
         """Rewrite the file without the content of removed passages, and empty its write-ahead log.
@@ -93,18 +69,6 @@ class PassageIndex:
         """
         with self._lock:
             self._file.erase_deleted(ERASE_DEADLINE_S)
-
-    def clear(self) -> None:
-        """Remove all passages and notes."""
-        with self._lock:
-            self._file.replace()
-            self._forget()
-
-    def close(self) -> None:
-        """Close the file. A later use opens it again."""
-        with self._lock:
-            self._file.close()
-            self._forget()
 
     def search(
         self, query: str, k: int, where: PassageFilter = EVERYTHING, *, near: str | None = None
@@ -208,10 +172,3 @@ class PassageIndex:
     def _forget(self) -> None:
         self._arrays.forget()
         self._words.forget()
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._file.reading() as (connection, fresh):
-            if fresh:
-                self._forget()
-            yield connection

@@ -8,13 +8,10 @@ Everything in the file can be rebuilt: a damaged file, or one made with another 
 
 import logging
 import sqlite3
-import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from engine.retrieval.background import Background
 from engine.retrieval.bm25 import rarity
@@ -29,6 +26,7 @@ from engine.retrieval.naming import folded, names_in
 from engine.retrieval.postings import Postings, best_of, terms_of
 from engine.retrieval.ranked import LearnedShares, Ranked, Weigh
 from engine.retrieval.ranking import ClauseFigures, Figures, ordered, ranking, rarest_of, selected
+from engine.retrieval.shared_index import SharedIndex
 from engine.retrieval.stored_match import QueryWord, StoredMatch
 from engine.retrieval.stored_ranking import StoredRanking
 from engine.retrieval.terms import Terms, weight_of
@@ -39,7 +37,7 @@ from engine.stores.embedder import Embedder, Vectors
 log = logging.getLogger(__name__)
 
 
-class StoredIndex:
+class StoredIndex(SharedIndex[Document]):
     """A searchable set of documents in a file. Thread-safe. The file is opened on first use. Call `close` once."""
 
     def __init__(self, path: Path, embedder: Embedder, dense_weight: float = DENSE_WEIGHT) -> None:
@@ -50,13 +48,13 @@ class StoredIndex:
             embedder: Makes the vectors.
             dense_weight: How much vectors count when candidates are selected: from 0 (only words) to 1 (only vectors).
         """
-        self._file = IndexFile(path, f"{FORMAT}:{embedder.name}:{embedder.dimensions}", TABLES)
+        self._terms = Terms()
+        super().__init__(
+            IndexFile(path, f"{FORMAT}:{embedder.name}:{embedder.dimensions}", TABLES),
+            IndexWriter(embedder, self._terms),
+        )
         self._embedder = embedder
         self._dense_weight = dense_weight
-        self._terms = Terms()
-        self._writer = IndexWriter(embedder, self._terms)
-        self._lock = threading.RLock()
-        self._blas = ThreadpoolController()
         self._table = VectorTable(embedder.dimensions)
         self._postings = Postings()
         self._rows = CandidateRows()
@@ -69,36 +67,6 @@ class StoredIndex:
     def __len__(self) -> int:
         with self._reading() as connection:
             return _count(connection)
-
-    def note(self, key: str) -> str:
-        """Return the last note that `apply` stored under this key; "" if there is none."""
-        with self._reading() as connection:
-            return read_meta(connection, key)
-
-    def apply(self, changes: Mapping[str, Document | None], notes: Mapping[str, str]) -> bool:
-        """Add, replace and remove documents atomically.
-
-        Args:
-            changes: The new documents by id. None removes the document with that id.
-            notes: Values for `note`, stored together with the changes.
-
-        Returns:
-            False if nothing was written, because another process is writing or the file was damaged and was replaced.
-        """
-        with self._lock:
-            return self._file.write(lambda connection: self._writer.write(connection, changes, notes))
-
-    def clear(self) -> None:
-        """Remove all documents and notes."""
-        with self._lock:
-            self._file.replace()
-            self._forget()
-
-    def close(self) -> None:
-        """Close the file. A later use opens it again."""
-        with self._lock:
-            self._file.close()
-            self._forget()
 
     def search(self, query: str, k: int, weigh: Weigh | None = None) -> list[Ranked]:
         """Return the `k` best documents, best first.
@@ -217,15 +185,7 @@ class StoredIndex:
             rows = connection.execute("SELECT id, hashes FROM documents")
             return {f"{id_}#{each}": id_ for id_, hashes in rows for each in hashes.split()}
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._file.reading() as (connection, fresh):
-            if fresh:
-                self._forget()
-            yield connection
-
     def _forget(self) -> None:
-        """Discard everything in memory that was read from the file."""
         self._table.forget()
         self._learned.forget()
         self._match.clear()
