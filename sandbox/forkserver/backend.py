@@ -15,7 +15,8 @@ from sandbox.environments.installer import OnProgress
 from sandbox.fair_slots import FairSlots
 from sandbox.forkserver.pool import TemplateKey, Templates, Wear
 from sandbox.forkserver.running import ForkedJob
-from sandbox.forkserver.server import ForkedBox, ForkServer, TemplateLost, could_not_start
+from sandbox.forkserver.server import ForkedBox, ForkServer, TemplateLost
+from sandbox.forkserver.template_processes import could_not_start
 from sandbox.wire.end_reasons import with_end_reason
 from sandbox.wire.programs import find_programs, own_packages
 

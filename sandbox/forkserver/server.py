@@ -1,35 +1,26 @@
 """`ForkServer`: the engine's side of one template. Starts it, keeps boxes ready, hands them out and kills them."""
 
 import asyncio
-import contextlib
-import errno
 import json
 import os
-import signal
 import socket
-import subprocess
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.contract import SandboxError
 from sandbox.forkserver import open_files, orders
 from sandbox.forkserver.launch import Program, launch
-from sandbox.linux import cgroups
+from sandbox.forkserver.template_processes import ASK_DOCTOR, TemplateProcesses, could_not_start
 
 _START_WAIT_S = 60.0
 _ANSWER_WAIT_S, _LOOK_S = 10.0, 0.5
 _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given up
-_SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX = 3
 
-
-_ASK_DOCTOR = "Run `knackbox doctor`."
 
 T = TypeVar("T")
 
@@ -68,7 +59,7 @@ class ForkServer:
         self._config = config
         self._program = program
         self._warm = warm
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: TemplateProcesses | None = None
         self._template: socket.socket | None = None
         self._supervisor: socket.socket | None = None
         self._idle: deque[ForkedBox] = deque()
@@ -95,9 +86,10 @@ class ForkServer:
         loop = asyncio.get_running_loop()
         self.started = loop.time()
         try:
-            self._process, self._supervisor, self._template = launch(self._program, self._config)
+            process, self._supervisor, self._template = launch(self._program, self._config)
         except OSError as problem:
             raise could_not_start(problem) from None
+        self._processes = TemplateProcesses(process)
         self._ready = loop.create_future()
         for end, handler in ((self._template, self._from_template), (self._supervisor, self._from_supervisor)):
             end.setblocking(False)
@@ -107,7 +99,7 @@ class ForkServer:
                 missing = await self._ready
         except TimeoutError:
             await self.aclose()
-            raise SandboxError("The box template did not start in time.", remedy="Run `knackbox doctor`.") from None
+            raise SandboxError("The box template did not start in time.", remedy=ASK_DOCTOR) from None
         except BaseException:
             await self.aclose()
             raise
@@ -162,24 +154,17 @@ class ForkServer:
 
     def abandon(self) -> None:
         """Kill the supervisor and the template, because the template no longer responds."""
-        self._kill_processes()
+        if self._processes is not None:
+            self._processes.kill()
         self._die("it did not answer")
 
     async def aclose(self) -> None:
         """End every box and the template."""
-        if self.hung:
-            self._kill_processes()
+        if self.hung and self._processes is not None:
+            self._processes.kill()
         self._die("closed")
-        if self._process is not None:
-            await asyncio.to_thread(self._wait_for_end, self._process)
-
-    def _kill_processes(self) -> None:
-        """Kill the supervisor: the template ends with it, and every box with the template."""
-        if self._process is not None:
-            for pid in _children(self._process.pid):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGCONT)  # a stopped template would not notice that its supervisor has ended
-            self._process.kill()
+        if self._processes is not None:
+            await asyncio.to_thread(self._processes.wait)
 
     async def _answer(self, future: "asyncio.Future[T]", what: str, *, too_late: Callable[[T], None]) -> T:
         """Wait for a reply. If the caller is cancelled, a reply that has already arrived is passed to `too_late`.
@@ -194,35 +179,17 @@ class ForkServer:
                 await asyncio.wait((future,), timeout=_LOOK_S)
                 if future.done():
                     break
-                stopped = stopped + 1 if self._is_stopped() else 0
+                stopped = stopped + 1 if self._processes is not None and self._processes.stopped() else 0
                 if stopped >= _STOPPED_LOOKS or loop.time() > deadline:
                     self.hung = True
                     why = "it was stopped (SIGSTOP)" if stopped else "it does not answer"
                     message = f"The box template did not {what}: {why}."
-                    future.set_exception(TemplateLost(message, remedy="Run `knackbox doctor`."))
+                    future.set_exception(TemplateLost(message, remedy=ASK_DOCTOR))
             return future.result()
         except BaseException:
             if not future.cancel() and not future.cancelled() and future.exception() is None:
                 too_late(future.result())
             raise
-
-    def _is_stopped(self) -> bool:
-        """Return whether the supervisor or the template has been stopped by a signal."""
-        if self._process is None:
-            return False
-        return any(_state(pid) in ("T", "t") for pid in (self._process.pid, *_children(self._process.pid)))
-
-    @staticmethod
-    def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
-        try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()  # the template dies with its supervisor
-            process.wait()
-        # A killed supervisor cannot remove its control groups, and its boxes take a moment to die.
-        layout, deadline = cgroups.find(), time.monotonic() + _SWEEP_S
-        while cgroups.sweep(layout) and time.monotonic() < deadline:
-            time.sleep(_SWEEP_PAUSE_S)
 
     def _order_fork(self) -> None:
         self._next_id += 1
@@ -290,9 +257,9 @@ class ForkServer:
                     box_gone.close()
         elif kind == "failed":
             self._forking -= 1
-            self._fail_one(SandboxError(f"No box could be forked: {message['error']}", remedy=_ASK_DOCTOR))
+            self._fail_one(SandboxError(f"No box could be forked: {message['error']}", remedy=ASK_DOCTOR))
         elif kind == "broken":
-            self._die(message["error"], message.get("remedy", _ASK_DOCTOR))
+            self._die(message["error"], message.get("remedy", ASK_DOCTOR))
 
     def _take(self, box_id: int, descriptors: list[int]) -> None:
         """Register a new box. If this process could not receive all descriptors of the box, fail a waiting request."""
@@ -355,7 +322,7 @@ class ForkServer:
                 )
             )
 
-    def _die(self, why: str, remedy: str = _ASK_DOCTOR) -> None:
+    def _die(self, why: str, remedy: str = ASK_DOCTOR) -> None:
         if self.dead:
             return
         self.dead = why
@@ -379,26 +346,3 @@ class ForkServer:
         self._idle.clear()
         for box in self._boxes.values():
             box.gone.set()
-
-
-def could_not_start(problem: OSError) -> SandboxError:
-    """Return the error for a process that could not be started."""
-    if problem.errno in (errno.EMFILE, errno.ENFILE):
-        return SandboxError("This process has no file descriptor left for a box template.", remedy=open_files.REMEDY)
-    return SandboxError(f"The box template could not be started: {problem}.", remedy=_ASK_DOCTOR)
-
-
-def _children(pid: int) -> list[int]:
-    """Return the pids of the children of a process's main thread; [] if the kernel does not list them."""
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
-    except OSError:
-        return []
-
-
-def _state(pid: int) -> str:
-    """Return the state of a process as a single letter (see proc(5)); "" when the process is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return ""
