@@ -54,7 +54,7 @@ server.run("stdio")
 """
 
 
-class Steps:
+class StepCounter:
     """Counts the calls of the project's functions, as a profile function."""
 
     def __init__(self) -> None:
@@ -81,15 +81,15 @@ async def count(call: Callable[[int], Awaitable[Any]]) -> tuple[int, int, int]:
         await call(number)
     found = []
     for number in range(COUNTED):
-        steps = Steps()
-        threading.setprofile_all_threads(steps) if sys.version_info >= (3, 12) else threading.setprofile(steps)
-        sys.setprofile(steps)
+        counter = StepCounter()
+        threading.setprofile_all_threads(counter) if sys.version_info >= (3, 12) else threading.setprofile(counter)
+        sys.setprofile(counter)
         try:
             await call(WARM_UP + number)
         finally:
             sys.setprofile(None)
             threading.setprofile(None)  # type: ignore[arg-type]  # typeshed does not allow None
-        found.append((steps.steps, len(steps.functions), steps.files))
+        found.append((counter.steps, len(counter.functions), counter.files))
     return min(found)
 
 
