@@ -18,13 +18,13 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from bench.documents.bare_parser import PARSERS
+from builtin_tools.memory.documents.concurrent_map import concurrent_map
 from builtin_tools.memory.documents.ingestion import (
     DocumentIngestion,
     FoundDocument,
     IngestedDocument,
     IngestionStatus,
 )
-from builtin_tools.memory.documents.several import each_of
 from builtin_tools.memory.entries import EntrySource, KnownDocument, SourceKind
 from builtin_tools.memory.store import MemoryStore
 from engine.contract.failure import ToolFailure
@@ -80,7 +80,7 @@ class TwoMemories:
             await _ingest(self.single, path)
         single = time.perf_counter() - began
         began = time.perf_counter()
-        results = await each_of(paths, partial(_ingest, self.ours))
+        results = await concurrent_map(paths, partial(_ingest, self.ours))
         ours = time.perf_counter() - began
         stored = [each for each in results if each is not None and each.status is IngestionStatus.NEW]
         self.refused += results.count(None)

@@ -4,7 +4,7 @@
 
 import typer
 
-from builtin_tools.memory.commands import facts, keeping
+from builtin_tools.memory.commands import facts, ingest, learned
 
 app = typer.Typer(
     help="The memory: search, list, show, add, ingest, forget, export and import; profile, lessons and consolidation.",
@@ -16,12 +16,12 @@ for command in (
     facts.search,
     facts.show,
     facts.add,
-    keeping.ingest,
+    ingest.ingest,
     facts.forget,
     facts.export,
-    keeping.profile,
-    keeping.lessons,
-    keeping.dream,
+    learned.profile,
+    learned.lessons,
+    learned.dream,
 ):
     app.command()(command)
 app.command("import")(facts.import_)

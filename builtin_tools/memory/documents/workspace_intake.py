@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from builtin_tools.download_rules import DownloadRules
+from builtin_tools.memory.documents.concurrent_map import concurrent_map
 from builtin_tools.memory.documents.formats import SUFFIXES
 from builtin_tools.memory.documents.ingestion import (
     MOST_BYTES,
@@ -15,7 +16,6 @@ from builtin_tools.memory.documents.ingestion import (
     IngestionStatus,
     OnProgress,
 )
-from builtin_tools.memory.documents.several import each_of
 from builtin_tools.memory.entries import EntrySource, SourceKind
 from builtin_tools.memory.intake import IntakeResult
 from builtin_tools.memory.store import MemoryStore
@@ -73,7 +73,7 @@ class WorkspaceIntake:
             ctx.progress(f"{path} ({number} of {len(paths)})", number / len(paths))
             return result
 
-        return await each_of(paths, take_one)
+        return await concurrent_map(paths, take_one)
 
 
 def _documents(folder: FolderWorkspace, source: str) -> list[str] | None:

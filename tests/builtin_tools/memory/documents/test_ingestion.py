@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from builtin_tools.memory.documents.concurrent_map import concurrent_map
 from builtin_tools.memory.documents.ingestion import DocumentIngestion, FoundDocument, IngestedDocument
 from builtin_tools.memory.documents.ingestion import IngestionStatus as Status
-from builtin_tools.memory.documents.several import each_of
 from builtin_tools.memory.entries import EntrySource, SourceKind
 from builtin_tools.memory.store import MemoryStore
 from engine.contract.failure import ToolFailure
@@ -74,7 +74,7 @@ async def test_equal_documents_that_are_read_at_the_same_time_are_stored_once(st
         found = FoundDocument(uri, TEXT.encode())
         return await ingestion.ingest(found, owner="user:ada", space="personal:general", source=ADA)
 
-    taken = await each_of([f"{number}.md" for number in range(4)], ingest, 4)
+    taken = await concurrent_map([f"{number}.md" for number in range(4)], ingest, 4)
     assert sorted(each.status for each in taken) == [Status.NEW, *[Status.SAME_CONTENT] * 3]
     assert len({each.document.id for each in taken}) == 1
 
@@ -95,7 +95,7 @@ async def test_several_documents_keep_their_order_and_the_first_failure_is_raise
             raise ValueError("nine")
         return -number
 
-    assert await each_of(range(8), process, 3) == [-number for number in range(8)]
+    assert await concurrent_map(range(8), process, 3) == [-number for number in range(8)]
     assert max(most) == 3
     with pytest.raises(ValueError, match="nine"):
-        await each_of([8, 9], process, 3)
+        await concurrent_map([8, 9], process, 3)

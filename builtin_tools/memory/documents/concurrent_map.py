@@ -1,4 +1,4 @@
-"""`each_of`: processes several documents at the same time, each in a box of its own."""
+"""`concurrent_map`: applies a coroutine function to several documents at the same time, each in a box of its own."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-async def each_of(items: Iterable[_T], process: Callable[[_T], Awaitable[_R]], at_once: int = 0) -> list[_R]:
+async def concurrent_map(items: Iterable[_T], process: Callable[[_T], Awaitable[_R]], limit: int = 0) -> list[_R]:
     """Process each item, and return the results in the order of the items.
 
     If one raises an exception, the others are cancelled, and the exception is raised.
@@ -17,10 +17,10 @@ async def each_of(items: Iterable[_T], process: Callable[[_T], Awaitable[_R]], a
     Args:
         items: The items, such as the paths of documents.
         process: Called for each item.
-        at_once: The number of items that are processed at the same time; 0 for one more than there are processors,
+        limit: The number of items that are processed at the same time; 0 for one more than there are processors,
             so that one document can be stored while others are read.
     """
-    free = asyncio.Semaphore(at_once or len(os.sched_getaffinity(0)) + 1)
+    free = asyncio.Semaphore(limit or len(os.sched_getaffinity(0)) + 1)
 
     async def one(item: _T) -> _R:
         async with free:
