@@ -97,7 +97,7 @@ def _is_number(value: Any) -> bool:
 
 def _short(found: Any) -> str:
     text = repr(found)
-    return f"`{text if len(text) <= 120 else text[:120] + '…'}`"  # noqa: PLR2004 -- enough to recognise it
+    return f"`{text if len(text) <= 120 else text[:120] + '…'}`"  # noqa: PLR2004 -- enough to recognize it
 
 
 _FITS: Mapping[str, Callable[[Any], bool]] = {  # the allowed operands of these checks; other checks take any value

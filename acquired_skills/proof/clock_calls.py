@@ -1,4 +1,4 @@
-"""Recognises skills that read the clock, and makes their calls at other times (GATE-6).
+"""Recognizes skills that read the clock, and makes their calls at other times (GATE-6).
 
 A test fixes the clock with the fixture `clock`. The call is then recorded with that time, as its ``clock``, and is
 always repeated at the same time.

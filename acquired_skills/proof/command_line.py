@@ -1,4 +1,4 @@
-"""Recognises command-line programs among proposals, and suggests the function to write instead (SKILL-2).
+"""Recognizes command-line programs among proposals, and suggests the function to write instead (SKILL-2).
 
 A tool is called with named JSON values, so a skill is a function with typed parameters. A function derived from a
 program could only take a list of strings, and its schema would not help an agent to call it. So the author is told

@@ -1,4 +1,4 @@
-"""Recognises a reference that is a copy of the skill, so that its agreement would prove nothing (GATE-5).
+"""Recognizes a reference that is a copy of the skill, so that its agreement would prove nothing (GATE-5).
 
 Both sources are parsed and converted to a common form, without names, comments, docstrings and type hints. This finds
 copies that were renamed, reformatted or slightly changed. It does not find code that was rewritten by hand.

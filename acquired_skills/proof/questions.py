@@ -32,7 +32,7 @@ _RAISING = 0.5  # weight of a call that raises, since its arguments may be outsi
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence from the tests, the predictions and the reference of a proposal.
+    """The evidence for a proposal: from its tests, its predictions and its reference.
 
     Attributes:
         mutants: Whether a test or an agreed prediction kills the mutant, by the number of the mutant. Equivalent

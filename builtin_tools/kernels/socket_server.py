@@ -125,7 +125,7 @@ async def _show(kernel: AgentKernel) -> dict[str, Any]:
 
 
 def _described(record: CellRecord) -> dict[str, Any]:
-    """Summarise a cell from the history of a kernel."""
+    """Summarize a cell from the history of a kernel."""
     cell = record.cell
     running = "cancelled" if record.cancelled else "running"
     printed = "" if cell is None else "".join(each.text for each in cell.outputs if each.kind == "stream")

@@ -99,7 +99,7 @@ class Profile:
 
 
 def checked_key(key: str) -> str:
-    """Normalise a key: lower case, with underscores.
+    """Normalize a key: lower case, with underscores.
 
     Raises:
         ProfileError: The key is invalid.

@@ -1,4 +1,4 @@
-"""The word lists for the rules of `statements`, and functions that normalise words, numbers and values."""
+"""The word lists for the rules of `statements`, and functions that normalize words, numbers and values."""
 
 import re
 
@@ -25,7 +25,7 @@ ROLES = frozenset(
         "owner author founder manager treasurer secretary coach editor minister chancellor"
     )
 )
-NOUNS = {  # words for an attribute -> normalised name of the attribute
+NOUNS = {  # words for an attribute -> normalized name of the attribute
     **dict.fromkeys(("home", "residence", "home city", "city of residence", "place of residence"), "home"),
     **dict.fromkeys(("address", "home address", "postal address", "street address"), "address"),
     **dict.fromkeys(("employer", "company", "workplace", "place of work"), "employer"),

@@ -204,7 +204,7 @@ def _said(subject: str, attribute: str, value: str, *, negated: bool = False, mu
 
 
 def _subject(text: str) -> str:
-    """Normalise a subject; "" if it is unclear, such as a pronoun."""
+    """Normalize a subject; "" if it is unclear, such as a pronoun."""
     words = text.lower().split()
     if words and words[0] == "my" and len(words) > 1:
         return f"{SPEAKER}'s {' '.join(words[1:])}"

@@ -190,7 +190,7 @@ class _Work:
         return place
 
     def _inside(self, inside: _Inside, named: Mapping[Any, Any], rest: Any) -> None:
-        """Add to `inside` the subschemas that apply to nested values.
+        """Add the subschemas that apply to nested values to `inside`.
 
         Args:
             named: Subschemas by name or index.

@@ -40,7 +40,7 @@ class _OutputSchema(GenerateJsonSchema):
 
 
 def output_schema(annotation: Any) -> dict[str, Any] | None:
-    """Return the JSON Schema of this type's values in their serialised form.
+    """Return the JSON Schema of this type's values in their serialized form.
 
     Return None if the annotation does not describe the value (`Any`, `object`, `None`), if the schema would be too
     large, or if JSON Schema cannot describe the type. Annotations are not enforced, so values must still be checked.

@@ -13,7 +13,7 @@ _PROPOSAL = {
     "examples": [
         "What is the median flipper length per island?",
         "How heavy is a typical animal of each kind?",
-        "Summarise a column of a table by group, ignoring gaps",
+        "Summarize a column of a table by group, ignoring gaps",
     ],
 }
 _COLLATZ = {

@@ -53,7 +53,7 @@ class SystemResolver:
 
 
 async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) -> tuple[Address, ...]:
-    """Return the addresses of a destination that may be connected to, best first. Later DNS changes have no effect.
+    """Look up a destination once, and return its addresses, best first. Later DNS changes have no effect.
 
     If one address is forbidden, the name is refused: a public name that also has a private address is either an attack
     or a mistake, and it is unknown which address a client would use. `destination` is canonical.

@@ -143,10 +143,10 @@ class Environments:
     def _key(self, requirements: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
         known = self._known.get(requirements)
         if known is None:
-            from sandbox.environments.requirements import key_of, normalise  # noqa: PLC0415 -- packaging, for few jobs
+            from sandbox.environments.requirements import key_of, normalize  # noqa: PLC0415 -- packaging, for few jobs
 
-            normalised = normalise(requirements)
-            known = normalised, key_of(normalised, *self._interpreter_and_installer())
+            normalized = normalize(requirements)
+            known = normalized, key_of(normalized, *self._interpreter_and_installer())
             if len(self._known) >= _MAX_REMEMBERED:
                 self._known.clear()
             self._known[requirements] = known

@@ -21,7 +21,7 @@ _MAX_MARKER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The data of a marker. `requirements` are normalised. `size_bytes`, `files` and `digest` come from `survey`."""
+    """The data of a marker. `requirements` are normalized. `size_bytes`, `files` and `digest` come from `survey`."""
 
     requirements: tuple[str, ...]
     interpreter: str

@@ -1,4 +1,4 @@
-"""Normalises the requirements of a job, and derives the key of the environment that satisfies them.
+"""Normalizes the requirements of a job, and derives the key of the environment that satisfies them.
 
 Only names, extras, versions and markers are allowed. With an address, a path or an installer option, a job could choose
 where code comes from; only the machine's configuration may choose that.
@@ -23,7 +23,7 @@ MAX_CHARS = 500  # the most characters of one requirement
 _KEY_CHARS = 32
 
 
-def normalise(requirements: Iterable[str]) -> tuple[str, ...]:
+def normalize(requirements: Iterable[str]) -> tuple[str, ...]:
     """Return the requirements in canonical spelling (PEP 508, names as in PEP 503), sorted and without duplicates.
 
     Raises:
@@ -38,9 +38,9 @@ def normalise(requirements: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({_canonical(text) for text in given}))
 
 
-def key_of(normalised: tuple[str, ...], interpreter: str, installer: str) -> str:
+def key_of(normalized: tuple[str, ...], interpreter: str, installer: str) -> str:
     """Return the folder name of the environment: a hash of everything that determines its contents."""
-    text = json.dumps([list(normalised), interpreter, installer])
+    text = json.dumps([list(normalized), interpreter, installer])
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY_CHARS]
 
 

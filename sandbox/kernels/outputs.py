@@ -141,7 +141,7 @@ def _size(output: Output) -> int:
 
 
 def _weight(value: Any) -> int:
-    """Estimate the length of the value as JSON, without serialising it, since an image has millions of characters."""
+    """Estimate the length of the value as JSON, without serializing it, since an image has millions of characters."""
     if isinstance(value, str):
         return len(value) + 2
     if isinstance(value, dict):

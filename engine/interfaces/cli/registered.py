@@ -1,4 +1,4 @@
-"""`RegistryKind`: the kinds of registry items, with functions that recognise an item's kind and summarise an item."""
+"""`RegistryKind`: the kinds of registry items, with functions that recognize an item's kind and summarize an item."""
 
 from dataclasses import fields
 from enum import StrEnum
@@ -37,7 +37,7 @@ _FIELDS: dict[RegistryKind, frozenset[str]] = {
 
 
 def kind_of(envelope: dict[str, Any]) -> RegistryKind:
-    """Return the kind of item in an envelope (a registry item as JSON), recognised by fields that no other kind has.
+    """Return the kind of item in an envelope (a registry item as JSON), recognized by fields that no other kind has.
 
     Raises:
         RegistryError: The envelope has no field that identifies its kind, or has fields of several kinds.

@@ -81,7 +81,7 @@ def register(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file with one JSON object or a list; - reads stdin.")],
     kind: Annotated[
         RegistryKind | None,
-        typer.Option("--kind", help="The kind of the items; by default recognised by their fields."),
+        typer.Option("--kind", help="The kind of the items; by default recognized by their fields."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Facts that say the same are recognised, and facts that differ in anything that matters are not."""
+"""Facts that say the same are recognized, and facts that differ in anything that matters are not."""
 
 import itertools
 import random

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.contract import UnresolvedRequirements
-from sandbox.environments.requirements import MAX_REQUIREMENTS, installer_series, key_of, normalise, this_interpreter
+from sandbox.environments.requirements import MAX_REQUIREMENTS, installer_series, key_of, normalize, this_interpreter
 
 NAMES = st.lists(st.from_regex(r"[a-z][a-z0-9]{0,5}", fullmatch=True), min_size=1, max_size=3)
 EXTRAS = st.lists(st.from_regex(r"[a-z]{1,4}", fullmatch=True), max_size=3, unique=True)
@@ -38,12 +38,12 @@ def test_the_key_depends_on_the_requirements_and_not_on_their_spelling(
     pairs: list[tuple[str, str]], data: st.DataObject
 ) -> None:
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
-    assert normalise(first) == normalise(data.draw(st.permutations([*second, *first])))
-    assert normalise(normalise(first)) == normalise(first)
+    assert normalize(first) == normalize(data.draw(st.permutations([*second, *first])))
+    assert normalize(normalize(first)) == normalize(first)
 
 
 def test_the_key_depends_on_the_interpreter_and_on_the_installer_too() -> None:
-    wanted = normalise(["six"])
+    wanted = normalize(["six"])
     here = key_of(wanted, this_interpreter(), installer_series())
     assert re.fullmatch("[0-9a-f]{32}", here)
     keys = {here, key_of(wanted, "cpython-399-x", installer_series()), key_of(wanted, this_interpreter(), "uv-99")}
@@ -54,7 +54,7 @@ def test_the_key_depends_on_the_interpreter_and_on_the_installer_too() -> None:
     one=st.lists(st.sampled_from(["a", "b", "a>1", "a>1,<2", "b[c]"])), two=st.lists(st.sampled_from(["a", "b", "a>1"]))
 )
 def test_different_sets_have_different_keys(one: list[str], two: list[str]) -> None:
-    a, b = normalise(one), normalise(two)
+    a, b = normalize(one), normalize(two)
     assert (a == b) == (key_of(a, "i", "u") == key_of(b, "i", "u"))
 
 
@@ -83,13 +83,13 @@ def test_different_sets_have_different_keys(one: list[str], two: list[str]) -> N
 )
 def test_anything_but_a_plain_requirement_is_refused_with_a_reason(text: str, says: str) -> None:
     with pytest.raises(UnresolvedRequirements, match=says):
-        normalise([text])
+        normalize([text])
 
 
 @given(text=st.text(max_size=60))
 def test_any_text_is_either_a_plain_requirement_or_refused(text: str) -> None:
     try:
-        (found,) = normalise([text])
+        (found,) = normalize([text])
     except UnresolvedRequirements:
         return
     assert "://" not in found.partition(";")[0]
@@ -97,6 +97,6 @@ def test_any_text_is_either_a_plain_requirement_or_refused(text: str) -> None:
 
 
 def test_more_requirements_than_the_limit_are_refused() -> None:
-    assert len(normalise([f"a{i}" for i in range(MAX_REQUIREMENTS)])) == MAX_REQUIREMENTS
+    assert len(normalize([f"a{i}" for i in range(MAX_REQUIREMENTS)])) == MAX_REQUIREMENTS
     with pytest.raises(UnresolvedRequirements, match="maximum is 64"):
-        normalise([f"a{i}" for i in range(MAX_REQUIREMENTS + 1)])
+        normalize([f"a{i}" for i in range(MAX_REQUIREMENTS + 1)])

@@ -31,7 +31,7 @@ def data(text): return b'{"data": {"text/plain": ' + text + b'}, "metadata": {},
 
 
 def must_be_sound(cell: Cell) -> None:
-    """Check that a result has the right types and size and can be serialised, even if the kernel forged messages."""
+    """Check that a result has the right types and size and can be serialized, even if the kernel forged messages."""
     written = json.dumps(asdict(cell), allow_nan=False, ensure_ascii=False).encode()
     assert len(written) < 3 * CellLimits().kept_bytes
     assert type(cell.count) in (int, type(None))

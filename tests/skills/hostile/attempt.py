@@ -67,7 +67,7 @@ class Attempt:
         title: The name in the tests.
         attempts: A sentence about what it tries.
         name, code, tests, expected, files, reference: The proposal.
-        undecidable: Why no admission can recognise it; "" if admission can.
+        undecidable: Why no admission can recognize it; "" if admission can.
         marked: What a note in the report says if the proposal is admitted, because honest code can do the same.
         call, right: A call of an agent, and its right result, which the code does not give.
     """

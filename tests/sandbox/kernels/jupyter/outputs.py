@@ -1,4 +1,4 @@
-"""Normalises the outputs of a notebook, to compare runs in two kernels."""
+"""Normalizes the outputs of a notebook, to compare runs in two kernels."""
 
 import base64
 import io
