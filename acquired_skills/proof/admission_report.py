@@ -13,6 +13,7 @@ from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.mutation.mutants import Mutant
 from acquired_skills.proof.questions import Evidence
 from acquired_skills.proof.rehearsal_problems import short_name
+from acquired_skills.proof.unexecuted_lines import named_lines
 
 MAX_TESTS = 50
 MAX_NAME = 120  # maximum number of characters of a test's name
@@ -63,7 +64,9 @@ def build_report(
         else {
             "made": len(mutants),
             "met": len(evidence.mutants),
-            "equivalent": len(found.mutants) - len(evidence.mutants),
+            "equivalent": evidence.equivalent,
+            "tolerated": evidence.tolerated,
+            "never_executed": len(found.mutants) - len(evidence.mutants) - evidence.equivalent - evidence.tolerated,
             "killed": sum(evidence.mutants.values()),
             "untried": len(found.untried),
             "survived": [
@@ -106,6 +109,13 @@ def evidence_notes(evidence: Evidence) -> Iterator[str]:
         yield (
             f"The code raised an exception in all {evidence.refused} calls that admission tried besides those in the "
             "tests, so it may work only for the arguments in the tests. If it should accept others, correct it."
+        )
+
+    never = [each for each in evidence.unexecuted if not each.by_any]
+    if never:
+        yield (
+            f"Neither a test nor another call that admission tried executes {named_lines(never)}, so this code is not "
+            "proved. Add a test that executes it, or remove it."
         )
 
 

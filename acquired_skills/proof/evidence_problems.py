@@ -9,6 +9,7 @@ from acquired_skills.model.prediction import CHECKS, RESULT, Prediction, Questio
 from acquired_skills.model.proposal import ProposalProblem
 from acquired_skills.proof.mutation.mutants import Mutant
 from acquired_skills.proof.questions import MOST_UNSPECIFIED, Evidence
+from acquired_skills.proof.unexecuted_lines import named_lines
 
 MOST_MUTANTS = 8  # maximum number of surviving mutants in one message
 _MOST_CHARS = 200
@@ -30,6 +31,7 @@ def evidence_problems(
     if found.enough or found.reference.problems:
         return
     asked = [each for each in found.questions if not each.disputed]
+    untested = f" No test executes {named_lines(found.unexecuted)}." if found.unexecuted else ""
     least = effort.enough if asked else effort.threshold
     share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
     if found.unknown:
@@ -38,6 +40,7 @@ def evidence_problems(
         share = "The tests and agreed predictions kill most mutants, but state too few results."
     if found.constant:
         share += f" They would all pass if the function always returned {found.constant}."
+    share += untested
     if asked:
         lines = "\n".join(_template(each) for each in asked)
         yield ProposalProblem(

@@ -19,6 +19,7 @@ from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.predictions import ComparedPredictions, compare_predictions
 from acquired_skills.proof.reference_answers import ComparedReference
 from acquired_skills.proof.surviving_mutants import Survivors
+from acquired_skills.proof.unexecuted_lines import UnexecutedLine
 
 MOST_QUESTIONS = 10  # largest number of questions to the author of one proposal
 MOST_UNSPECIFIED = 5  # largest number of calls for which the author may state that any result is acceptable
@@ -35,8 +36,8 @@ class Evidence:
     """The evidence for a proposal: from its tests, its predictions and its reference.
 
     Attributes:
-        mutants: Whether a test or an agreed prediction kills the mutant, by the number of the mutant. Equivalent
-            mutants are left out.
+        mutants: Whether a test or an agreed prediction kills the mutant, by the number of the mutant. Mutants that do
+            not count are left out.
         met: The number of mutants that count as evidence.
         killed: How many of the mutants that count are killed.
         needed: The number of agreed predictions that prove the proposal, even if they kill no mutants.
@@ -50,6 +51,9 @@ class Evidence:
         unknown: Whether time ran out before enough mutants were tried to know how much the tests prove.
         refused: The number of new calls and agreed predictions if the code raises an exception for every one of them;
             otherwise 0.
+        unexecuted: The lines that no test executes.
+        equivalent, tolerated: The numbers of mutants that do not count, because they are equivalent to the skill or
+            within the tolerance of the tests.
     """
 
     mutants: Mapping[int, bool] = field(default_factory=dict)
@@ -65,6 +69,9 @@ class Evidence:
     reference: ComparedReference = field(default_factory=ComparedReference)
     unknown: bool = False
     refused: int = 0
+    unexecuted: Sequence[UnexecutedLine] = ()
+    equivalent: int = 0
+    tolerated: int = 0
 
 
 def weigh(
@@ -87,7 +94,7 @@ def weigh(
         reference: What the reference proves. A result on which it agrees with the code counts as an agreed prediction.
     """
     compared = compare_predictions(predictions, survivors, earlier, calls)
-    mutants = {n: noticed for n, noticed in found.mutants.items() if n not in survivors.equivalent}
+    mutants = {n: noticed for n, noticed in found.mutants.items() if n not in survivors.uncounted}
     tested, met = _killed(mutants, found, made, constant=bool(found.constant))
     tried = len(found.mutants)
     unknown = bool(found.untried) and tried < _LEAST_TRIED * (tried + len(found.untried))
@@ -139,6 +146,9 @@ def weigh(
         reference,
         unknown=unknown,
         refused=_all_refused(survivors, known),
+        unexecuted=survivors.unexecuted,
+        equivalent=len(survivors.equivalent),
+        tolerated=len(survivors.tolerated - survivors.equivalent),
     )
 
 

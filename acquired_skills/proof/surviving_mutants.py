@@ -3,7 +3,9 @@
 The skill and these mutants answer the calls that the author predicted, calls similar to those of the tests, calls with
 boundary values, and random calls with unusual results. If a mutant answers a call differently, the tests have a gap,
 and the author is asked about the call. If it gives the same answers as the skill, it is considered equivalent: no test
-could kill it, so it does not count against the tests.
+could kill it, so it does not count against the tests. Neither do mutants in lines that no call executes
+(`acquired_skills.proof.unexecuted_lines`) and mutants within the tolerance of the tests
+(`acquired_skills.proof.tolerated_mutants`).
 
 Often only tests call methods such as `__eq__` of the skill's classes, and the tests are judged without these methods.
 So any number of mutants in these methods may be equivalent. Of the other mutants, only a limited share may be.
@@ -21,8 +23,11 @@ from acquired_skills.proof.answers import Data, close_answer, same_answer
 from acquired_skills.proof.boundary_calls import boundary_calls
 from acquired_skills.proof.clock_calls import clock_calls
 from acquired_skills.proof.judging import JudgedTests
+from acquired_skills.proof.mutation.probes import Probe, make_probes
 from acquired_skills.proof.random_calls import random_calls, with_different_answers
 from acquired_skills.proof.similar_calls import similar_calls
+from acquired_skills.proof.tolerated_mutants import tolerated_mutants
+from acquired_skills.proof.unexecuted_lines import UnexecutedLine, mutants_never_executed, unexecuted_lines
 from acquired_skills.proof.variants import EACH_S, VariantAnswers, Variants
 
 _CALLED_BY_TESTS = frozenset(
@@ -44,6 +49,9 @@ class Survivors:
         truth: The skill's answers, by the index of the call. Answers that vary or take too long are missing.
         differing: For each surviving mutant, its answers that differ from the skill's, by the index of the call.
         equivalent: The numbers of the mutants that are equivalent to the skill.
+        never_executed: The numbers of further mutants that do not count, because no call executes their lines.
+        tolerated: The numbers of further mutants that do not count, because they are within the tolerance of the tests.
+        unexecuted: The lines that no test executes.
         unused: All random calls. Which of them become new calls depends on the results of the code. So the author may
             have been asked about others of them before the code was corrected.
     """
@@ -54,7 +62,15 @@ class Survivors:
     truth: Mapping[int, Data] = field(default_factory=dict)
     differing: Mapping[int, Mapping[int, Data]] = field(default_factory=dict)
     equivalent: frozenset[int] = frozenset()
+    never_executed: frozenset[int] = frozenset()
+    tolerated: frozenset[int] = frozenset()
+    unexecuted: Sequence[UnexecutedLine] = ()
     unused: Sequence[Data] = ()
+
+    @property
+    def uncounted(self) -> frozenset[int]:
+        """The numbers of all mutants that do not count against the tests."""
+        return self.equivalent | self.never_executed | self.tolerated
 
 
 async def examine_survivors(
@@ -76,16 +92,23 @@ async def examine_survivors(
     at_random = random_calls(tested, effort.random_calls, _SEED)
     varied = await _with_unusual_answers(variants, at_random)
     new = list({call_key(each): each for each in (*similar, *unusual, *varied)}.values())
-    calls = [*predicted, *new, *tested[: effort.similar_calls]]
+    whole = len(tested) <= effort.similar_calls
+    tested = tested[: effort.similar_calls]
+    calls = [*predicted, *new, *tested]
     if not calls:
         return Survivors()
+    trees = {"": runner.parsed.code.tree, **{path: each.tree for path, each in runner.parsed.modules.items()}}
+    alike = {number: variants.mutants[number] for number in left if number in found.alike} if whole else {}
+    probes = await asyncio.to_thread(make_probes, alike, trees)
     try:
-        answered = await variants.similar_answers(calls, left)
+        changes = [*(variants.mutants[number] for number in left), *(probe.change for probe in probes)]
+        # The calls of the tests come first, because a probe ends at the first call that reaches its line.
+        answered = await variants.similar_answers([*tested, *predicted, *new], changes)
     except (ValueError, RecursionError):
         return Survivors(calls, len(predicted), len(new))
-    whole = len(tested) <= effort.similar_calls
+    answered = answered.rotated(len(tested))
     survivors = Survivors(calls, len(predicted), len(new), unused=at_random)
-    return await asyncio.to_thread(_compared, variants, found, survivors, answered, left, whole=whole)
+    return await asyncio.to_thread(_compared, variants, found, survivors, answered, left, probes=probes, whole=whole)
 
 
 async def _with_unusual_answers(variants: Variants, calls: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
@@ -111,12 +134,14 @@ def _compared(
     answered: VariantAnswers,
     left: Sequence[int],
     *,
+    probes: Sequence[Probe],
     whole: bool,
 ) -> Survivors:
-    """Compare the answers of the mutants with those of the skill.
+    """Compare the answers of the mutants and the probes with those of the skill.
 
     Args:
-        answered: The answers of the skill and the mutants. A mutant is numbered by its position in `left`.
+        answered: The answers of the skill, the mutants and the probes. A mutant is numbered by its position in `left`,
+            and the probes follow.
         whole: Whether `answered` includes all calls of the tests.
     """
     truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer or "raised" in answer}
@@ -125,6 +150,8 @@ def _compared(
     differing: dict[int, Mapping[int, Data]] = {}
     equivalent: set[int] = set()
     for place in sorted(answered.others):
+        if place >= len(left):
+            continue
         number, others = left[place], answered.changes(place)
         if others is None:
             continue
@@ -142,9 +169,22 @@ def _compared(
         for number in found.mutants
         if not variants.mutants[number].path and variants.mutants[number].line in lines
     }
+    tested = range(survivors.predicted + survivors.new, len(survivors.calls))
+    tried = {place - len(left): answered.changes(place) for place in answered.others if place >= len(left)}
+    unexecuted = unexecuted_lines(probes, tried, tested, truth)
+    never = mutants_never_executed(unexecuted, len(found.mutants))
+    equivalent -= never
     if len(equivalent - aside) > MOST_EQUIVALENT * len(found.mutants.keys() - aside):
         equivalent &= aside
-    return replace(survivors, truth=truth, differing=differing, equivalent=frozenset(equivalent))
+    return replace(
+        survivors,
+        truth=truth,
+        differing=differing,
+        equivalent=frozenset(equivalent),
+        never_executed=never,
+        tolerated=tolerated_mutants(truth, differing, tested),
+        unexecuted=unexecuted,
+    )
 
 
 def _lines_called_by_tests(tree: ast.Module) -> set[int]:

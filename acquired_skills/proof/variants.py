@@ -55,6 +55,12 @@ class VariantAnswers:
             return None
         return {i: one for i, (one, true) in enumerate(zip(answers, self.truth, strict=True)) if one != true}
 
+    def rotated(self, first: int) -> "VariantAnswers":
+        """Return the same answers with those to the first `first` calls at the end."""
+        others = {n: each and [*each[first:], *each[:first]] for n, each in self.others.items()}
+        more = [[*each[first:], *each[:first]] for each in self.more]
+        return VariantAnswers([*self.truth[first:], *self.truth[:first]], more, others, self.untried)
+
 
 @dataclass(frozen=True, slots=True)
 class Variants:
@@ -117,11 +123,11 @@ class Variants:
         collected = await asking.variant(0) if variant else await asking.itself()
         return collected["answers"] if collected else None
 
-    async def similar_answers(self, calls: Sequence[Data], numbers: Sequence[int]) -> VariantAnswers:
-        """Make calls that no test makes to the skill and to the mutants with these numbers, and return the answers.
+    async def similar_answers(self, calls: Sequence[Data], changes: Sequence[Mutant]) -> VariantAnswers:
+        """Make calls that no test makes to the skill and to these variants of it, and return the answers.
 
         If the skill answers a call slowly or nondeterministically, all answers to the call are `_ENDED`. In the result,
-        mutants are numbered by their position in `numbers`.
+        variants are numbered by their position in `changes`.
 
         Raises:
             ValueError: The box of the skill itself returned no answers.
@@ -132,7 +138,7 @@ class Variants:
         once = collected["answers"] or [_ENDED] * len(calls)
         steady = [i for i, one in enumerate(once) if "value" in one or ("raised" in one and not _took_too_long(one))]
         found = await self.compared(
-            [self.mutants[number] for number in numbers],
+            changes,
             [calls[i] for i in steady],
             usual_s=collected["seconds"],
             budget_s=max(0.0, seconds - collected["seconds"]),

@@ -91,7 +91,8 @@ async def _propose(
     """Propose one solution with one kind of tests, once for all authors, and let each of them answer."""
     if not (all(solution.passes) if tests == FULL else solution.passes[0]):
         return [
-            Measured(problem.id, tests, author, solution.broken, solution.source, None) for author in options.authors
+            Measured(problem.id, tests, author, solution.broken, solution.source, None, solution.equal)
+            for author in options.authors
         ]
     offered = problem.proposal(solution.source, tests)
     first = await propose(offered, box, options.seed, tuples=problem.data["tuples"])
@@ -100,5 +101,5 @@ async def _propose(
         chance = random.Random(f"{options.seed} {problem.id} {tests} {name} {solution.source}")
         author = Author(name, problem, solution.source, box, chance)
         dialogue = await converse(offered, first, author, options.seed)
-        found.append(Measured(problem.id, tests, name, solution.broken, solution.source, dialogue))
+        found.append(Measured(problem.id, tests, name, solution.broken, solution.source, dialogue, solution.equal))
     return found

@@ -21,11 +21,14 @@ class Solution:
         source: The program.
         broken: Whether its result for one of the problem's probe inputs differs from that of the reference solution.
         passes: For each of the problem's asserts, whether it holds.
+        equal: Whether all its results for the probe inputs compare equal to those of the reference solution, such as
+            325.0 and 325. An assert cannot tell such a broken solution from the reference solution.
     """
 
     source: str
     broken: bool
     passes: Sequence[bool]
+    equal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,12 @@ async def examine(problem: Problem, box: Sandbox, most: int, seed: int) -> list[
     if not (reference["asserts"] and all(reference["asserts"]) and reference["json"]):
         return []
     return [
-        Solution(text, found["answers"] != reference["answers"], found["asserts"])
+        Solution(
+            text,
+            found["answers"] != reference["answers"],
+            found["asserts"],
+            all(map(_are_equal, found["answers"], reference["answers"])),
+        )
         for text, found in zip(sources, outcome.value, strict=True)
     ]
 
@@ -73,6 +81,14 @@ def mutated_sources(source: str, most: int, seed: int) -> list[str]:
         make_mutants(tree, most, seed)[index].make()
         found.append(ast.unparse(tree))
     return found
+
+
+def _are_equal(one: str, other: str) -> bool:
+    """Return whether two results, given as source text, compare equal."""
+    try:
+        return one == other or bool(ast.literal_eval(one) == ast.literal_eval(other))
+    except (ValueError, SyntaxError):
+        return False
 
 
 def _job(function: str, arguments: dict[str, object]) -> Job:

@@ -13,6 +13,7 @@ from bench.admission.dialogue import Dialogue
 from bench.admission.problems import TESTS
 
 SHOWN = 600  # characters of a refusal
+_SHARES = ("correct_at_once", "correct_after", "broken_at_once", "broken_after", "broken_unequal_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Measured:
 
     Attributes:
         dialogue: None for a broken solution that fails these tests, which is not proposed.
+        equal: As in `bench.admission.solutions.Solution`.
     """
 
     problem: str
@@ -29,6 +31,7 @@ class Measured:
     broken: bool
     source: str
     dialogue: Dialogue | None
+    equal: bool = False
 
 
 def summarize(measured: Sequence[Measured], problems: int) -> dict[str, Any]:
@@ -65,6 +68,9 @@ def _numbers(measured: Sequence[Measured]) -> dict[str, Any]:
         "broken_passing": len(passing),
         "broken_at_once": _share(sum(each.attempts[0].admitted for each in passing), len(broken)),
         "broken_after": _share(sum(each.admitted for each in passing), len(broken)),
+        "broken_unequal_after": _share(
+            sum(each.dialogue is not None and each.dialogue.admitted and not each.equal for each in broken), len(broken)
+        ),
         "passing_after": _share(sum(each.admitted for each in passing), len(passing)),
         "questions_median": _at(asked, 0.5),
         "questions_p95": _at(asked, 0.95),
@@ -106,12 +112,12 @@ def show(numbers: dict[str, Any], console: Console) -> None:
         if not rows:
             continue
         columns = [f"{kind}\n{when}" for kind in ("correct", "broken") for when in ("at once", "after")]
-        columns = ["author", *columns, "questions\n(p95)", "rounds", "seconds\n(p95)"]
+        columns = ["author", *columns, "unequal\nafter", "questions\n(p95)", "rounds", "seconds\n(p95)"]
         table = Table(*columns, title=f"{tests}: {meaning}", title_justify="left")
         for row in rows:
             table.add_row(
                 row["author"],
-                *(_percent(row[key]) for key in ("correct_at_once", "correct_after", "broken_at_once", "broken_after")),
+                *(_percent(row[key]) for key in _SHARES),
                 f"{_number(row['questions_median'])} ({_number(row['questions_p95'])})",
                 _number(row["rounds_mean"]),
                 f"{_number(row['seconds_median'])} ({_number(row['seconds_p95'])})",
@@ -120,7 +126,8 @@ def show(numbers: dict[str, Any], console: Console) -> None:
         first = rows[0]
         console.print(
             f"{first['correct']} correct and {first['broken']} broken solutions, of which {first['broken_passing']} "
-            "pass these tests."
+            'pass these tests. "unequal" leaves out broken solutions whose results all equal the right ones, '
+            "such as 325.0 and 325."
         )
     console.print(f"{numbers['usable']} of {numbers['problems']} problems are usable.")
     for name, meaning in AUTHORS.items():

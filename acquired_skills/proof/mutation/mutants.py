@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from acquired_skills.proof.mutation.operators import is_timeout, place_replacements, replacements
+from acquired_skills.proof.mutation.operators import is_pool, is_timeout, place_replacements, replacements
 
 _LOGGING_METHODS = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
 _PARTS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -93,7 +93,8 @@ def _of(tree: ast.Module) -> Iterator[tuple[int, Mutant]]:
 
     Each change comes with the number of the function or class that contains it, or 0 for the rest of the code. Code
     that tests should not check is not changed: docstrings, annotations, printed or logged texts, the messages of
-    exceptions, and timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
+    exceptions, timeouts, and pools of workers (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018,
+    call such code arid).
     """
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.Expr) and not _silent(node):
@@ -104,7 +105,7 @@ def _of(tree: ast.Module) -> Iterator[tuple[int, Mutant]]:
 
 
 def _places(node: ast.AST) -> Iterator[Mutant]:
-    if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and is_timeout(node)):
+    if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and is_timeout(node)) or is_pool(node):
         return
     for field, value in ast.iter_fields(node):
         if field in {"annotation", "returns", "decorator_list", "type_comment", "type_params"}:
@@ -126,7 +127,7 @@ def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]
         put: A function that puts another node in place of `node`.
         here: Replacements that are possible only in this place of the tree.
     """
-    if not isinstance(node, ast.expr | ast.stmt):
+    if not isinstance(node, ast.expr | ast.stmt) or is_pool(node):
         return
     others = (*here, *replacements(node))
     before = code_excerpt(node) if others else ""

@@ -39,6 +39,7 @@ _COMPUTED: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.RShift: (ast.LShift,),
 }
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any", "ceil": "floor", "floor": "ceil"}
+_POOLS = frozenset(("Pool", "ProcessPoolExecutor", "ThreadPool", "ThreadPoolExecutor"))
 _METHODS = {
     "lower": "upper",
     "upper": "lower",
@@ -159,6 +160,14 @@ def _sliced(node: ast.Slice) -> Iterator[ast.AST]:
 def is_timeout(keyword: ast.keyword) -> bool:
     """Return whether a keyword argument is a timeout, which no test can check."""
     return (keyword.arg or "").startswith("timeout")
+
+
+def is_pool(node: ast.AST) -> bool:
+    """Return whether a call makes a pool of workers, of which no test can check the number."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in _POOLS
+    return False
 
 
 def _called(node: ast.Call) -> Iterator[ast.AST]:

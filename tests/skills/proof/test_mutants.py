@@ -88,6 +88,8 @@ def test_code_that_tests_should_not_check_is_not_mutated() -> None:
     for arid in ("'A module.'", "'Work.'", "print('working')", "'working'", "'none at all'", "5"):
         assert arid not in touched
     assert ("fetch(timeout=5)", "fetch()") not in changes(EVERYTHING)
+    assert not changes("pool = ThreadPoolExecutor(2)\nother = futures.ProcessPoolExecutor(max_workers=2)\n")
+    assert changes("kept = pool(2)\n")
 
 
 def test_every_mutant_is_valid_code_that_differs_from_the_original() -> None:
