@@ -30,6 +30,7 @@ from acquired_skills.proof.programs.text_variants import (
     make_text_variants,
     unmutated_files,
 )
+from acquired_skills.proof.programs.unused_parameters import unused_parameters, unused_problems
 from acquired_skills.proof.questions import Evidence, weigh
 from acquired_skills.proof.reference_answers import ComparedReference
 from acquired_skills.proof.surviving_mutants import Survivors, examine_survivors
@@ -88,10 +89,13 @@ async def admit_program(
         raise SkillRefused(name, problems)
     evidence = await _gather_evidence(variants, found, disputed)
     problems = list(evidence_problems(name, evidence, expected, mutants, effort, referable=False))
+    stated = [dict(each.arguments) for each in (*(case.expected for case in cases), *expected)]
+    unused = unused_parameters(runner.interface.parameters, stated) if effort.threshold else []
+    problems += unused_problems(unused)
     if problems and (author or evidence.disputed):
         raise SkillRefused(name, problems, evidence.questions, evidence.disputed)
-    complete = made.complete and found.mutants and not unmutated_files(parsed.proposal.files)
-    if effort.threshold and not complete:  # without mutants, it is not known how much the cases prove
+    complete = made.complete and not unused and found.mutants and not unmutated_files(parsed.proposal.files)
+    if effort.threshold and not complete:  # it is not known how much the cases prove
         evidence = replace(evidence, enough=False)
     answers = await runner.answers(found.calls)
     compared = await find_duplicate_program(runner, found.calls, answers.forth, neighbours)

@@ -117,7 +117,7 @@ def _described(called: str, given: Sequence[NodeParameter] | None, comment: str)
             found.parameters["required"].remove(described)
     if found.problems:  # a line with a problem describes no parameter
         return replace(found, undescribed=UndescribedFunction(tuple(names)))
-    if _same_names(names, found.names):
+    if _same_names(names[: len(found.names)], found.names):  # the comment may leave out parameters at the end
         return found
     text = (
         f"`{called}` must have the same parameters as its comment, in the same order: ({', '.join(found.names)}). In "

@@ -92,6 +92,14 @@ def test_a_comment_without_tags_describes_no_function_with_parameters() -> None:
     assert "has no `@param` line for its parameters (amount, times)" in found.problems[0]
 
 
+def test_the_comment_may_leave_out_parameters_at_the_end() -> None:
+    code = "/** @param {number} amount */\nexport function double_it(amount, times) {}\n"
+    found = NodePrograms().interface("double_it", code)
+    assert (found.problems, found.names) == ((), ["amount"])
+    (problem,) = NodePrograms().interface("double_it", code.replace("amount, times", "times, amount")).problems
+    assert "in the same order: (amount). In the code they are (times, amount)" in problem
+
+
 def test_a_single_parameter_of_an_arrow_function_needs_no_parentheses() -> None:
     code = "/**\n * @param {number} amount\n */\nexport default amount => 2 * amount;\n"
     assert NodePrograms().interface("double_it", code).names == ["amount"]
