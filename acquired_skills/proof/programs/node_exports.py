@@ -84,7 +84,7 @@ def exported_function(names: Sequence[str], code: str) -> ExportedFunction | Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FunctionPlace:
     """A place where a function may be: its name, its parameters, and the positions above which its comment may be."""
 
     name: str
@@ -92,7 +92,7 @@ class _Found:
     places: tuple[int, ...]
 
 
-def _exported_by_name(either: str, text: str) -> Iterator[_Found]:
+def _exported_by_name(either: str, text: str) -> Iterator[_FunctionPlace]:
     for match in _first(rf"\bexport\s+(?:default\s+)?(?=(?:async\s+)?function\s+(?:{either})\s*\()", text):
         yield _value(text, match.end(), match.start())
     for match in _first(rf"\bexport\s+(?:const|let|var)\s+(?:{either})\s*=\s*", text):
@@ -107,7 +107,7 @@ def _exported_by_name(either: str, text: str) -> Iterator[_Found]:
         yield from _members(either, text, match.end())
 
 
-def _members(either: str, text: str, start: int) -> Iterator[_Found]:
+def _members(either: str, text: str, start: int) -> Iterator[_FunctionPlace]:
     """Yield the member with one of the names of an object that begins at `start`."""
     begin = start
     for part in _parts(text, start)[0]:
@@ -117,31 +117,31 @@ def _members(either: str, text: str, start: int) -> Iterator[_Found]:
             if member[2]:
                 yield from _exported_value(text, end, first)
             elif member[0].endswith("("):
-                yield _Found(member[1], _parameters(text, end), (first,))
+                yield _FunctionPlace(member[1], _parameters(text, end), (first,))
             else:
                 yield from _definitions(re.escape(member[1]), text)
         begin += len(part) + 1
 
 
-def _by_default(text: str) -> Iterator[_Found]:
+def _by_default(text: str) -> Iterator[_FunctionPlace]:
     for match in _first(_DEFAULT, text):
         yield from _exported_value(text, match.end(), match.start())
     for local in re.findall(rf"\bexport\s*\{{[^}}]{{0,2000}}?(?<![\w$])({_ID})\s+as\s+default\b", text):
         yield from _definitions(re.escape(local), text)
 
 
-def _exported_value(text: str, start: int, statement: int) -> Iterator[_Found]:
+def _exported_value(text: str, start: int, statement: int) -> Iterator[_FunctionPlace]:
     """Yield what an exported value refers to, and then the value itself."""
     start = _CHAINED.match(text, start).end()  # type: ignore[union-attr]
     reference = _REFERENCE.match(text, start)
     if reference is not None:
         for each in _definitions(re.escape(reference["name"]), text):
-            yield _Found(each.name, each.parameters, (*each.places, statement))
+            yield _FunctionPlace(each.name, each.parameters, (*each.places, statement))
     else:
         yield _value(text, start, statement)
 
 
-def _definitions(either: str, text: str) -> list[_Found]:
+def _definitions(either: str, text: str) -> list[_FunctionPlace]:
     """Return the functions and variables with one of the names, those with readable parameters first."""
     found = [
         _value(text, match.end(), match.start())
@@ -150,24 +150,24 @@ def _definitions(either: str, text: str) -> list[_Found]:
     ]
     for match in _first(rf"\b(?:const|let|var)\s+({either})\s*=(?!=)\s*", text):
         value = _value(text, match.end(), match.start())
-        found.append(_Found(match[1], value.parameters, value.places))
+        found.append(_FunctionPlace(match[1], value.parameters, value.places))
     for match in _first(rf"(?<![\w$.'\"])({either})\s*:\s*(?=(?:async\s+)?(?:function\b|\())", text):
         value = _value(text, match.end(), match.start())
-        found.append(_Found(match[1], value.parameters, value.places))
+        found.append(_FunctionPlace(match[1], value.parameters, value.places))
     return sorted(found, key=lambda each: each.parameters is None)
 
 
-def _value(text: str, start: int, statement: int) -> _Found:
+def _value(text: str, start: int, statement: int) -> _FunctionPlace:
     """Return the function that begins at `start`, in a statement that begins at `statement`."""
     if function := _FUNCTION.match(text, start):
-        return _Found(function["name"] or "", _parameters(text, function.end()), (statement,))
+        return _FunctionPlace(function["name"] or "", _parameters(text, function.end()), (statement,))
     arrow = _ARROW.match(text, start)
     if arrow is None:
-        return _Found("", None, (statement,))
+        return _FunctionPlace("", None, (statement,))
     if arrow["single"]:
-        return _Found("", (NodeParameter(arrow["single"]),), (statement,))
+        return _FunctionPlace("", (NodeParameter(arrow["single"]),), (statement,))
     end = _parts(text, arrow.end())[1]
-    return _Found(
+    return _FunctionPlace(
         "", _parameters(text, arrow.end()) if re.match(r"\)\s*=>", text[end : end + 80]) else None, (statement,)
     )
 
