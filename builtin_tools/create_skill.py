@@ -107,14 +107,14 @@ async def create_skill(
         files: Further files of the skill by path, such as `{"rates.json": "...", "parsing.py": "..."}`: modules that
             `code` imports (`import parsing`), and data that it reads from `Path(__file__).parent`. Tests import from
             the skill only.
-        language: "python", "node" or "bash". For Node, `code` is an ES module that exports a function of the skill's
-            name, with a JSDoc comment (`@param {string} text - …` for each parameter, `@returns {string}`). It may
-            import only Node's own modules. For Bash, it is a script that begins with such a comment; its arguments are
-            `$1`, `$2`, …, and an argument named `stdin` becomes its standard input. Its output is the result: text, or
-            JSON if `@returns` names another type. A status other than 0 raises `ExitStatus1` and so on. `tests` is then
-            a JSON list of cases: `[{"arguments": {"text": "a b"}, "result": "a-b"}, {"arguments": {"text": ""},
-            "raises": "RangeError"}]`, as in `expected`. If the skill uses files, a case also has `files` (text by path,
-            before the call) and `after` (the same, after the call).
+        language: "python", "node" or "bash". For Node, `code` is a module that exports a function of the skill's name
+            or by default, with a JSDoc comment (`@param {string} text - …` for each parameter, `@returns {string}`). It
+            may import Node's own modules, and `files`, also below `node_modules/`. For Bash, it is a script that begins
+            with such a comment; its arguments are `$1`, `$2`, …, and an argument named `stdin` becomes its standard
+            input. Its output is the result: text, or JSON if `@returns` names another type. A status other than 0
+            raises `ExitStatus1` and so on. `tests` is then a JSON list of cases: `[{"arguments": {"text": "a b"},
+            "result": "a-b"}, {"arguments": {"text": ""}, "raises": "RangeError"}]`, as in `expected`. If the skill uses
+            files, a case also has `files` (text by path, before the call) and `after` (the same, after the call).
         reference: A second implementation, as one Python file with the same function, written from the description in
             another way, such as slow and obvious. It answers the questions in place of `expected` where it agrees with
             the code; where they differ, you are asked which is right. A copy of the code proves nothing.

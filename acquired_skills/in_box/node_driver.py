@@ -16,7 +16,7 @@ process.argv = process.argv.slice(0, 1).concat(path);
 const { parse, stringify } = JSON;
 const { isFinite } = Number;
 const { isArray } = Array;
-const { entries, getPrototypeOf } = Object;
+const { entries, getPrototypeOf, hasOwn } = Object;
 
 function send(message) {
   let data = Buffer.from(stringify(message) + "\n");
@@ -79,12 +79,20 @@ function raised(problem) {
   }
 }
 
+function exported(module) {
+  const common = module.default;
+  for (const owner of [module, common]) {
+    const name = owner && names.find((each) => hasOwn(owner, each) && typeof owner[each] === "function");
+    if (name) return (...values) => owner[name](...values);
+  }
+  const run = typeof common === "function" ? common : common?.default; // `default` is how compilers name it
+  if (typeof run !== "function") throw new TypeError(`the module exports no function ${names[0]}`);
+  return (...values) => run(...values);
+}
+
 let run;
 try {
-  const module = await import(pathToFileURL(path));
-  const name = names.find((each) => typeof module[each] === "function");
-  run = name ? module[name] : module.default;
-  if (typeof run !== "function") throw new TypeError(`the module exports no function ${names[0]}`);
+  run = exported(await import(pathToFileURL(path)));
   send({ loaded: true });
 } catch (problem) {
   send(raised(problem));

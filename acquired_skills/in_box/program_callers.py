@@ -60,7 +60,7 @@ class ProgramCaller(ABC):
 
 
 class NodeCaller(ProgramCaller):
-    """Calls the exported function of an ES module. One process makes all calls, and is restarted if it ends."""
+    """Calls the exported function of a module. One process makes all calls, and is restarted if it ends."""
 
     _process: subprocess.Popen[bytes] | None = None
     _calls = _answers = -1

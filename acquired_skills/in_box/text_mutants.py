@@ -20,6 +20,8 @@ from pygments.lexers.javascript import JavascriptLexer
 from pygments.lexers.shell import BashLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Token, Whitespace
 
+from acquired_skills.in_box.common_js import own_range
+
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 MOST_TRIED = 4  # maximum number of changes to try, as a multiple of the wanted number of mutants
 _Change = tuple[int, int, str]  # where the replaced text begins and ends, and the new text
@@ -63,8 +65,13 @@ def mutants(language: str, code: str, most: int, seed: int) -> dict[str, Any]:
     make = _of_node if language == "node" else _of_bash
     starts = [0, *(match.end() for match in re.finditer("\n", code))]
     order = random.Random(seed)  # noqa: S311 -- a choice, not a secret
-    chosen = _spread(dict.fromkeys(make(pieces)), starts, order)[: MOST_TRIED * most]
-    neutral = _spread(dict.fromkeys(_neutral(pieces, language)), starts, order)[:most]
+    first, last = own_range(code)
+
+    def own(changes: Iterator[_Change]) -> dict[_Change, None]:
+        return dict.fromkeys(each for each in changes if first <= each[0] and each[1] <= last)
+
+    chosen = _spread(own(make(pieces)), starts, order)[: MOST_TRIED * most]
+    neutral = _spread(own(_neutral(pieces, language)), starts, order)[:most]
     programs = [code, *(code[:start] + text + code[end:] for start, end, text in (*chosen, *neutral))]
     errors = _node_errors(programs) if language == "node" else _bash_errors(programs, HERE / "program.sh")
     valid = [not error for error in errors[1:]]
@@ -181,16 +188,25 @@ def _neutral(pieces: Sequence[_Piece], language: str) -> Iterator[_Change]:
 
 
 _CHECK = r"""
-const { SourceTextModule } = require("node:vm");
-const errors = JSON.parse(require("node:fs").readFileSync(0, "utf8")).map((code) => {
-  try { new SourceTextModule(code); return ""; } catch (problem) { return String(problem.stack).slice(0, 500); }
-});
+const { SourceTextModule, compileFunction } = require("node:vm");
+const COMMON_JS = ["exports", "require", "module", "__filename", "__dirname"];
+function error(parse) {
+  try { parse(); return ""; } catch (problem) { return String(problem.stack).slice(0, 500); }
+}
+const asModule = (code) => error(() => new SourceTextModule(code));
+const asCommonJs = (code) => error(() => compileFunction(code, COMMON_JS));
+const programs = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
+const parse = asModule(programs[0]) && !asCommonJs(programs[0]) ? asCommonJs : asModule;
+const errors = programs.map(parse);
 console.log(JSON.stringify(errors));
 """
 
 
 def _node_errors(programs: Sequence[str]) -> list[str]:
-    """Return the syntax error of each program, or "" if there is none. The programs are parsed, but not run."""
+    """Return the syntax error of each program, or "" if there is none. The programs are parsed, but not run.
+
+    They are ES modules, or CommonJS modules if only these allow the syntax of the first program.
+    """
     command = ["node", "--no-warnings", "--experimental-vm-modules", "-e", _CHECK]
     done = subprocess.run(command, input=json.dumps(programs), capture_output=True, text=True, check=True)
     found: list[str] = json.loads(done.stdout)

@@ -54,7 +54,7 @@ _ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module,
     ISOLATED: ("answers", "isolated", *_CALLING),
     PROGRAM_CALL: ("call", "program_calls", "program_callers", "node_driver", *_CALLING),
     PROGRAM_ANSWERS: ("answers", "program_calls", "program_callers", "node_driver", *_CALLING),
-    TEXT_MUTANTS: ("mutants", "text_mutants"),
+    TEXT_MUTANTS: ("mutants", "text_mutants", "common_js"),
 }
 
 

@@ -13,17 +13,25 @@ from acquired_skills.proof.unexecuted_lines import named_lines
 
 MOST_MUTANTS = 8  # maximum number of surviving mutants in one message
 _MOST_CHARS = 200
+_REFERENCE = " Instead of answering, you can send a second, independent implementation in `reference`."
 _OTHERS = ", ".join(f"`{check}`" for check in CHECKS if check != RESULT)
 
 
 def evidence_problems(
-    name: str, found: Evidence, predictions: Sequence[Prediction], mutants: Sequence[Mutant], effort: Effort
+    name: str,
+    found: Evidence,
+    predictions: Sequence[Prediction],
+    mutants: Sequence[Mutant],
+    effort: Effort,
+    *,
+    referable: bool = True,
 ) -> Iterator[ProposalProblem]:
     """Yield a problem for everything that is missing from the evidence for a proposal.
 
     Args:
         mutants: All mutants that were made, in the order of their numbers.
         effort: The limits of the admission, with the share of the mutants that must be killed.
+        referable: Whether a reference may answer the questions.
     """
     if found.compared is not None:
         yield from _of_predictions(name, found, predictions)
@@ -47,8 +55,8 @@ def evidence_problems(
             "expected",
             f"{share} Work out from the description, not by running the code, what these calls return. Then send the "
             f"proposal again. List these answers in `expected`, and also those that you sent before:\n{lines}\n"
-            f"Where the exact result is hard to state, use {_OTHERS} in place of `result`. Instead of answering, you "
-            "can send a second, independent implementation in `reference`.",
+            f"Where the exact result is hard to state, use {_OTHERS} in place of `result`."
+            + (_REFERENCE if referable else ""),
         )
     elif not found.questions and not found.unknown:
         left = sorted(

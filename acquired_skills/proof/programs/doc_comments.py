@@ -19,11 +19,24 @@ from acquired_skills.proof.programs.type_expressions import NAMES, UnknownType, 
 
 _TAG = re.compile(r"^@(\w+)\s*", re.MULTILINE)
 _NAME = re.compile(
-    r"\[?\s*(?P<name>[A-Za-z_$][\w$.]*)\s*(?:=(?P<default>[^\]]*))?(?P<end>\]?)\s*(?:-\s*)?(?P<text>.*)", re.DOTALL
+    r"`?\[?\s*(?P<name>[A-Za-z_$][\w$.]*)`?\s*(?:=(?P<default>[^\]]*))?(?P<end>\]?)\s*(?:-\s*)?(?P<text>.*)", re.DOTALL
 )
 _PARAM = ("param", "arg", "argument")
 _RETURNS = ("returns", "return")
 MOST_PARAMETERS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class UndescribedFunction:
+    """A function without a comment that describes it.
+
+    Attributes:
+        parameters: The names of its parameters, "" for one without a name.
+        tag: The name to write after `@function`, if the comment cannot stand above the function; "" if it can.
+    """
+
+    parameters: tuple[str, ...]
+    tag: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +47,13 @@ class ProgramInterface:
         parameters: JSON Schema of the arguments. The properties are in the order of the parameters.
         returns: JSON Schema of the result; None if the comment does not state one.
         problems: What to change in the comment.
+        undescribed: The function, if there is one and no comment describes it properly.
     """
 
     parameters: Mapping[str, Any]
     returns: Mapping[str, Any] | None = None
     problems: tuple[str, ...] = field(default=())
+    undescribed: UndescribedFunction | None = None
 
     @property
     def names(self) -> list[str]:
@@ -60,7 +75,8 @@ def read_interface(comment: str) -> ProgramInterface:
             elif tag in _PARAM:
                 _parameter(kind, rest, properties, required)
         except UnknownType as error:
-            problems.append(f"The type `{str(error)[:80]}` of `@{tag}` is unknown. Use one of these: {NAMES}.")
+            unknown = " ".join(str(error).split())[:80]
+            problems.append(f"The type `{unknown}` of `@{tag}` is unknown. Use one of these: {NAMES}.")
         except ValueError as error:
             problems.append(f"`@{tag} {' '.join(text.split())[:80]}`: {error}")
     if len(properties) > MOST_PARAMETERS:

@@ -18,8 +18,8 @@ from acquired_skills.proof.answers import to_plain_json
 from acquired_skills.proof.duplicates import DuplicateCheck, Neighbour
 from acquired_skills.proof.evidence_problems import evidence_problems
 from acquired_skills.proof.facts import BoxFacts
-from acquired_skills.proof.json_calls import JsonCalls
 from acquired_skills.proof.judging import JudgedTests
+from acquired_skills.proof.programs.node_calls import program_calls
 from acquired_skills.proof.programs.program_cases import ProgramCase, read_program_cases
 from acquired_skills.proof.programs.program_duplicates import find_duplicate_program
 from acquired_skills.proof.programs.program_judging import case_name, judge_cases, red_problems
@@ -30,6 +30,7 @@ from acquired_skills.proof.programs.text_variants import (
     make_text_variants,
     unmutated_files,
 )
+from acquired_skills.proof.programs.unused_parameters import unused_parameters, unused_problems
 from acquired_skills.proof.questions import Evidence, weigh
 from acquired_skills.proof.reference_answers import ComparedReference
 from acquired_skills.proof.surviving_mutants import Survivors, examine_survivors
@@ -87,11 +88,14 @@ async def admit_program(
     if problems := [*found.problems, *(() if found.problems else red_problems(found))]:
         raise SkillRefused(name, problems)
     evidence = await _gather_evidence(variants, found, disputed)
-    problems = list(evidence_problems(name, evidence, expected, mutants, effort))
+    problems = list(evidence_problems(name, evidence, expected, mutants, effort, referable=False))
+    stated = [dict(each.arguments) for each in (*(case.expected for case in cases), *expected)]
+    unused = unused_parameters(runner.interface.parameters, stated) if effort.threshold else []
+    problems += unused_problems(unused)
     if problems and (author or evidence.disputed):
         raise SkillRefused(name, problems, evidence.questions, evidence.disputed)
-    complete = made.complete and found.mutants and not unmutated_files(parsed.proposal.files)
-    if effort.threshold and not complete:  # without mutants, it is not known how much the cases prove
+    complete = made.complete and not unused and found.mutants and not unmutated_files(parsed.proposal.files)
+    if effort.threshold and not complete:  # it is not known how much the cases prove
         evidence = replace(evidence, enough=False)
     answers = await runner.answers(found.calls)
     compared = await find_duplicate_program(runner, found.calls, answers.forth, neighbours)
@@ -118,7 +122,7 @@ def _unfit(cases: Sequence[ProgramCase], runner: ProgramRunner) -> list[Proposal
 
 async def _gather_evidence(variants: Variants, found: JudgedTests, disputed: Sequence[Prediction]) -> Evidence:
     runner = variants.runner
-    expected, calls = runner.parsed.proposal.expected, JsonCalls((), found.calls)
+    expected, calls = runner.parsed.proposal.expected, program_calls(runner.parsed.proposal.language, found.calls)
     left = [number for number, noticed in found.mutants.items() if not noticed]
     survivors = Survivors()
     few = bool(found.mutants) and len(found.calls) < runner.effort.calls

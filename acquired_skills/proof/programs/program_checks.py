@@ -1,24 +1,23 @@
 """Checks the proposal of a Node or Bash skill by reading it (SKILL-22)."""
 
 import ast
-import posixpath
-import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from acquired_skills.in_box.common_js import as_es_module
 from acquired_skills.model.parsed import ParsedProposal, ParsedSource
 from acquired_skills.model.proposal import Part, Proposal, ProposalProblem, SkillRefused
 from acquired_skills.model.script_block import ScriptBlock
 from acquired_skills.proof.extra_files import check_extra_files
-from acquired_skills.proof.programs.program_cases import InvalidCases, read_program_cases
+from acquired_skills.proof.programs.node_imports import import_problems
+from acquired_skills.proof.programs.program_cases import InvalidCases, ProgramCase, read_program_cases
 from acquired_skills.proof.programs.program_language import PROGRAM_LANGUAGES, constants_of
+from acquired_skills.proof.programs.suggested_comment import suggested_comment
 from acquired_skills.proof.snake_case import snake_case
 from acquired_skills.proof.static_checks import MAX_CODE_BYTES, MAX_TEST_BYTES, check_predictions, check_words
-from sandbox.contract import Destination
+from sandbox.contract import Destination, Language
 
-_OWN = re.compile(r"""(?m)^\s*(?:import\b[^'";=]*|export\b[^'";=]*\bfrom\s*)['"](\.\.?/[^'"]+)['"]""")
-_PACKAGE = re.compile(
-    r"""^\s*(?:import\s[^'"]*|export\s[^'"]*from\s*|import\s*\(\s*)['"]([^'"./][^'"]*)['"]""", re.MULTILINE
-)
+_CONVERTED = "The code is a CommonJS module. It is kept as an ES module that contains it, so it runs in strict mode."
 
 
 def check_program(
@@ -37,17 +36,20 @@ def check_program(
     name = snake_case(proposal.name)
     notes = () if name == proposal.name else (f"Skill names are in snake_case, so this skill is named `{name}`.",)
     proposal = replace(proposal, name=name)
+    if proposal.language is Language.NODE and (code := as_es_module(proposal.code)) != proposal.code:
+        proposal, notes = replace(proposal, code=code), (*notes, _CONVERTED)
     problems = [*check_words(proposal, static_names), *check_extra_files(proposal)]
     if not (
         _sized("code", proposal.code, MAX_CODE_BYTES, problems)
         | _sized("tests", proposal.tests, MAX_TEST_BYTES, problems)
     ):
-        found = PROGRAM_LANGUAGES[proposal.language].interface(name, proposal.code)
-        problems += [ProposalProblem("code", text) for text in (*found.problems, *_packages(proposal))]
+        cases: Sequence[ProgramCase] = ()
+        unreadable = []
         try:
-            read_program_cases(proposal.tests)
+            cases = read_program_cases(proposal.tests)
         except InvalidCases as error:
-            problems.append(ProposalProblem("cases", str(error)))
+            unreadable.append(ProposalProblem("cases", str(error)))
+        problems += [*_code_problems(proposal, cases), *unreadable]
     problems += check_predictions(proposal)
     if proposal.reference:
         text = "Only Python skills can have a reference. Leave out `reference`, and predict results in `expected`."
@@ -75,18 +77,15 @@ def _sized(part: Part, text: str, most: int, problems: list[ProposalProblem]) ->
     return True
 
 
-def _packages(proposal: Proposal) -> list[str]:
-    """Return a problem if a Node program imports a package, or a file that is not among its extra files."""
-    if proposal.language.value != "node":
-        return []
-    missing = sorted({each for each in _OWN.findall(proposal.code) if posixpath.normpath(each) not in proposal.files})
-    if missing:
-        return [f"It imports `{missing[0]}`, which is not among its files: pass it in `files`, under this path."]
-    found = sorted({each for each in _PACKAGE.findall(proposal.code) if not each.startswith("node:")})
-    if not found:
-        return []
-    text = (
-        f"The code imports `{found[0]}`, but packages cannot be installed. Use built-in modules with the prefix "
-        "`node:` (such as `node:fs`), or send the module in `files` and import it as `./<name>.mjs`."
-    )
-    return [text]
+def _code_problems(proposal: Proposal, cases: Sequence[ProgramCase]) -> Iterator[ProposalProblem]:
+    """Yield what to change in the code, with the comment to write if it has none."""
+    found = PROGRAM_LANGUAGES[proposal.language].interface(proposal.name, proposal.code)
+    problems = list(found.problems)
+    if found.undescribed is not None and cases:
+        comment = suggested_comment(found.undescribed, [case.expected for case in cases])
+        problems[-1] += (
+            f" Judging by the cases, the comment could be this one; correct it where it is wrong:\n{comment}"
+        )
+    yield from (ProposalProblem("code", text) for text in problems)
+    if proposal.language is Language.NODE:
+        yield from (ProposalProblem("code", text) for text in import_problems(proposal.code, proposal.files))

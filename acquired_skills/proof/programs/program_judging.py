@@ -18,9 +18,9 @@ from acquired_skills.proof.answers import (
     nondeterministic_calls,
     outcome_differs,
 )
-from acquired_skills.proof.json_calls import JsonCalls
 from acquired_skills.proof.judging import AGENT_CALLS, JudgedTests
 from acquired_skills.proof.mutant_answers import NEUTRAL, ask_mutants
+from acquired_skills.proof.programs.node_calls import program_calls
 from acquired_skills.proof.programs.program_cases import ProgramCase
 from acquired_skills.proof.programs.text_variants import TextMutant
 from acquired_skills.proof.variants import Variants, gather_or_cancel
@@ -40,7 +40,7 @@ async def judge_cases(variants: Variants, cases: Sequence[ProgramCase], neutral:
         SandboxError: No box can run.
     """
     runner = variants.runner
-    converted = JsonCalls((), ())
+    converted = program_calls(runner.parsed.proposal.language, ())
     calls_of = [case.call(converted) for case in cases]
     unique = {call_key(call): call for call in calls_of}
     keys, calls = list(unique), list(unique.values())
@@ -172,7 +172,7 @@ async def _as_called(
     variants: Variants, calls: Sequence[Data], found: RepeatedAnswers, varying: frozenset[int]
 ) -> list[ProposalProblem]:
     """Repeat a few calls exactly as an agent makes them, and return a problem if an answer differs."""
-    converted = JsonCalls((), ())
+    converted = program_calls(variants.runner.parsed.proposal.language, ())
     usable = [
         (call, plain, found.forth[n])
         for n, call in enumerate(calls)

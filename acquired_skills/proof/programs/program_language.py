@@ -1,23 +1,24 @@
 """Defines the languages of skills besides Python, and reads the interfaces of their programs."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from acquired_skills.proof.programs.doc_comments import ProgramInterface, read_interface, stripped
+from acquired_skills.in_box.common_js import own_range
+from acquired_skills.proof.programs.doc_comments import ProgramInterface, UndescribedFunction, read_interface, stripped
+from acquired_skills.proof.programs.node_exports import ExportedFunction, NodeParameter, exported_function
 from sandbox.contract import Language
 
-_NO_ONE = -1
 _TEXT = {"type": "string"}
-_NAMED = r"(?m)^[ \t]*export\s+(?:default\s+)?(?:async\s+)?function\s+({})\s*\("
-_DEFAULT = r"(?m)^[ \t]*export\s+default\s+(?:async\s+)?function(?:\s+([A-Za-z_$][\w$]*))?\s*\("
-_DEFAULT_NAME = r"(?m)^[ \t]*export\s+default\s+([A-Za-z_$][\w$]*)\s*;?\s*$"
-_DEFINED = (  # a function that is exported by another statement, or that is the value of a constant
-    r"(?m)^(?:export\s+)?(?:async\s+)?function\s+({0})\s*\(",
-    r"(?m)^(?:export\s+)?(?:const|let|var)\s+({0})\s*=\s*(?:async\s*)?(?:function\s*(?:[\w$]+\s*)?)?\(",
-)
 _COMMENTS = re.compile(r"/\*.*?\*/|^\s*(?://|#).*?$", re.DOTALL | re.MULTILINE)
-_PARAMETER = re.compile(r"(?:([A-Za-z_$][\w$]*)|\{[\s\S]*?\}|\[[\s\S]*?\])\s*(?:=(?!=)|\Z)")
+
+_UNLIKELY = re.compile(
+    r"""\bthrow\s+new\s+[\w$.]+\([^)]{0,500}\)|\bthrow\b.*|\btypeof\s+[\w$.]+\s*[!=]==?\s*(['"])\w+\1"""
+    r"""|(['"])\w+\2\s*[!=]==?\s*typeof\b|(['"])use strict\3|\brequire\(\s*(['"])[^'"\n]+\4\s*\)|^\s*import\b.*"""
+    r"""|\bfrom\s*(['"])[^'"\n]+\5""",
+    re.MULTILINE,
+)
 
 
 class ProgramLanguage(Protocol):
@@ -32,47 +33,36 @@ class ProgramLanguage(Protocol):
 
 
 class NodePrograms:
-    """Node skills: an ES module that exports a function, with a JSDoc comment."""
+    """Node skills: a module that exports a function with a JSDoc comment."""
 
     language = Language.NODE
     needs_returns = False
 
     def interface(self, name: str, code: str) -> ProgramInterface:
         """Return the interface that the comment above the exported function states."""
-        first, *rest = name.split("_")
-        names = [name, first + "".join(map(str.title, rest))]
-        exported = re.search(_NAMED.format("|".join(names)), code) or re.search(_DEFAULT, code)
-        exported = exported or _exported_constant("|".join(names), code)
+        names = function_names(name)
+        exported = exported_function(names, code)
         if exported is None:
-            wanted = f"`export function {name}(...)`" + (f" or `export function {names[1]}(...)`" if rest else "")
-            common = (
-                " Convert the CommonJS module to an ES module: use `import` and `export`, not `require` and "
-                "`module.exports`."
-                if "module.exports" in code
-                else ""
-            )
+            wanted = " or ".join(f"`export function {each}(...)`" for each in names)
             return _unusable(
-                f"The code exports no function `{name}`. Write {wanted} at the beginning of a line, or `export default "
-                f"function`.{common}"
+                f"The code exports no function `{name}`. Write {wanted}, `export default function (...)`, or the same "
+                "with `module.exports`."
             )
-        called = exported[1] or name
-        end = code.rfind("*/", 0, exported.start())
-        start = code.rfind("/**", 0, max(0, end))
-        if start < 0 or code[end + 2 : exported.start()].strip():
+        if rest := next((each.name for each in exported.parameters or () if each.rest), ""):
+            return _unusable(_rest_problem(name, exported, rest))
+        if exported.comment is not None:
+            return _described(exported.name or name, exported.parameters, exported.comment)
+        if exported.parameters is None:
             return _unusable(
-                f"`{called}` has no JSDoc comment directly above it. Write `/** … */` with a line "
-                "`@param {type} name - what it is` for each parameter, and `@returns {type}`."
+                f"No function `{name}` can be found in what the code exports. Export a function of this name, or "
+                f"describe it in a `/** … */` comment with the line `@function {names[-1]}`.",
+                undescribed=UndescribedFunction((), names[-1]),
             )
-        found = read_interface(stripped(code[start + 3 : end].splitlines(), "*"))
-        given = _parameters(code, exported.end())
-        for each in _with_default(code, exported.end()):  # these are optional, whatever the comment says
-            if each in found.parameters["required"]:
-                found.parameters["required"].remove(each)
-        if given is None or not _same_names(given, found.names):
-            listed = ", ".join(found.names)
-            text = f"`{called}` must have the same parameters as its comment, in the same order: ({listed})."
-            return ProgramInterface(found.parameters, found.returns, (*found.problems, text))
-        return found
+        return _unusable(
+            f"`{exported.name or name}` has no JSDoc comment directly above it. Write `/** … */` with a line "
+            "`@param {type} name - what it is` for each parameter, and `@returns {type}`.",
+            undescribed=UndescribedFunction(tuple(each.name for each in exported.parameters)),
+        )
 
 
 class BashPrograms:
@@ -100,37 +90,54 @@ class BashPrograms:
 PROGRAM_LANGUAGES: dict[Language, ProgramLanguage] = {Language.NODE: NodePrograms(), Language.BASH: BashPrograms()}
 
 
-def _unusable(problem: str) -> ProgramInterface:
-    return ProgramInterface({"type": "object", "properties": {}, "required": []}, problems=(problem,))
+def function_names(name: str) -> list[str]:
+    """Return the names that the function of a Node skill may have: in snake_case and in camelCase."""
+    first, *rest = name.split("_")
+    return [name, first + "".join(map(str.title, rest))] if rest else [name]
 
 
-def _parameters(code: str, start: int) -> list[str] | None:
-    """Return the names of the parameters in the list that begins at `start`.
-
-    The name of a destructured parameter is "". The result is None if there are other kinds of parameters, such as rest
-    parameters.
-    """
-    found = [part.strip() for part in _parts(code, start)]
-    if found and not found[-1]:
-        found.pop()
-    names = [_PARAMETER.match(part) for part in found]
-    return None if any(each is None for each in names) else [each[1] or "" for each in names if each is not None]
+def _unusable(problem: str, undescribed: UndescribedFunction | None = None) -> ProgramInterface:
+    return ProgramInterface(
+        {"type": "object", "properties": {}, "required": []}, problems=(problem,), undescribed=undescribed
+    )
 
 
-def _exported_constant(names: str, code: str) -> re.Match[str] | None:
-    """Find a function that is exported as a constant with one of these names, or as the default export."""
-    by_name = re.search(_DEFINED[1].format(names), code)
-    if by_name is not None and by_name[0].startswith("export"):
-        return by_name
-    default = re.search(_DEFAULT_NAME, code)
-    found = [re.search(each.format(re.escape(default[1])), code) for each in _DEFINED] if default else []
-    return next((each for each in found if each is not None), None)
+def _described(called: str, given: Sequence[NodeParameter] | None, comment: str) -> ProgramInterface:
+    """Return the interface in the comment of a function, compared with its parameters if these are known."""
+    found = read_interface(stripped(comment.splitlines(), "*"))
+    if given is None:
+        return found
+    names = [each.name for each in given]
+    has = ", ".join(name or "{…}" for name in names)
+    if given and not found.names and not found.problems:
+        text = f"The comment of `{called}` has no `@param` line for its parameters ({has}). Describe each of them."
+        return _unusable(text, undescribed=UndescribedFunction(tuple(names)))
+    for described, each in zip(found.names, given, strict=False):  # optional, whatever the comment says
+        if each.optional and described in found.parameters["required"]:
+            found.parameters["required"].remove(described)
+    if found.problems:  # a line with a problem describes no parameter
+        return replace(found, undescribed=UndescribedFunction(tuple(names)))
+    if _same_names(names[: len(found.names)], found.names):  # the comment may leave out parameters at the end
+        return found
+    text = (
+        f"`{called}` must have the same parameters as its comment, in the same order: ({', '.join(found.names)}). In "
+        f"the code they are ({has})."
+    )
+    return replace(found, problems=(text,))
 
 
-def _with_default(code: str, start: int) -> list[str]:
-    """Return the names of the parameters that have a default in the code."""
-    found = [_PARAMETER.match(part.strip()) for part in _parts(code, start)]
-    return [each[1] for each in found if each is not None and each[1] and each[0].endswith("=")]
+def _rest_problem(wanted: str, exported: ExportedFunction, rest: str) -> str:
+    """Return what to do about a rest parameter, with the function to add where it can be written down."""
+    called = exported.name
+    names = [each.name for each in exported.parameters or ()]
+    text = f"`{called or wanted}` takes any number of arguments (`...{rest}`), but the arguments of a tool have names. "
+    if not called or called == wanted or not all(names):
+        return f"{text}Let `{rest}` be a list: remove the `...`, and spread it where the function uses it."
+    spread = ", ".join([*names[:-1], f"...{rest}"])
+    return (
+        f"{text}Export a function that takes them as a list: `export function {wanted}({', '.join(names)}) {{ return "
+        f"{called}({spread}); }}`, with the comment above it."
+    )
 
 
 def _same_names(given: Sequence[str], described: Sequence[str]) -> bool:
@@ -138,33 +145,14 @@ def _same_names(given: Sequence[str], described: Sequence[str]) -> bool:
     return len(given) == len(described) and all(one in ("", other) for one, other in zip(given, described, strict=True))
 
 
-def _parts(code: str, start: int) -> Iterator[str]:
-    """Yield the text of each parameter in a parameter list."""
-    depth, quote, text = 0, "", ""
-    for at in range(start, len(code)):
-        sign = code[at]
-        if quote:
-            quote = "" if sign == quote and code[at - 1] != "\\" else quote
-        elif sign in "'\"`":
-            quote = sign
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-            if depth == _NO_ONE:
-                yield text
-                return
-        elif sign == "," and not depth:
-            yield text
-            text = ""
-            continue
-        text += sign
-
-
 def constants_of(code: str) -> Sequence[str | int | float]:
-    """Return the numbers and the quoted strings that a program seems to contain outside of its comments."""
-    code = _COMMENTS.sub("", code)
-    texts = [match[2] for match in re.finditer(r"(['\"`])([^'\"`\n]{1,50})\1", code)]
+    """Return the numbers and the quoted strings that a program seems to contain outside of its comments.
+
+    Strings that are no likely arguments are left out: error messages, names of types and of modules, and templates.
+    """
+    start, end = own_range(code)
+    code = _UNLIKELY.sub("", _COMMENTS.sub("", code[start:end]))
+    texts = [match[2] for match in re.finditer(r"(['\"`])([^'\"`\n]{1,50})\1", code) if "${" not in match[2]]
     numbers = [
         float(each) if "." in each else int(each)
         for each in re.findall(r"(?<![\w.])\d{1,6}(?:\.\d{1,6})?(?![\w.])", code)

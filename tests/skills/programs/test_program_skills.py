@@ -18,7 +18,7 @@ from acquired_skills.store.failed_inputs import as_tests
 from acquired_skills.tools.skill_tool import skill_tool
 from engine.contract.failure import ToolFailure
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import context, opened_library
+from tests.skills.parts import WITHOUT_MUTANTS, context, opened_library
 from tests.skills.programs.parts import SLUG, SLUG_CASES, WORDS, WORDS_CASES, bash, node, refusal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-22")]
@@ -239,13 +239,13 @@ async def test_modules_of_a_node_skill_are_mutated_and_other_code_leads_to_proba
     ("offered", "says"),
     [
         (node(SLUG.replace("export ", "")), "Write `export function make_slug(...)` or `export function makeSlug(...)`"),
-        (node("module.exports = {}"), "Convert the CommonJS module to an ES module"),
+        (node("module.exports = {}"), "No function `make_slug` can be found in what the code exports"),
         (node(SLUG.replace("/**", "/*")), "no JSDoc comment directly above it"),
         (node(SLUG.replace("{string} title", "{Foo} title")), "The type `Foo` of `@param` is unknown"),
         (node(SLUG.replace("(title, separator", "(separator, title")), "in the same order: (title, separator)"),
-        (node(SLUG.replace("(title, sep", "(...title, sep")), "must have the same parameters as its comment"),
+        (node(SLUG.replace("(title, sep", "(...title, sep")), "takes any number of arguments (`...title`)"),
         (node(SLUG.replace("@returns", "@param {string} title.case\n * @returns")), "describe `title` in a line above it, with the"),
-        (node('import x from "lodash";\n' + SLUG), "The code imports `lodash`, but packages cannot be installed"),
+        (node('import x from "lodash";\n' + SLUG), "It imports `lodash`, but packages cannot be installed"),
         (node(cases="[]"), "Give a list of 1 to 100 cases"),
         (node(cases="def test(): pass"), "The tests are not JSON"),
         (node(cases=[{"arguments": {"title": "a"}}]), "Case 1: "),
@@ -278,3 +278,36 @@ async def test_other_faults_are_found_in_boxes(
     box: NamespaceSandbox, tmp_path: Path, offered: Proposal, says: str
 ) -> None:
     assert says in str(await refusal(box, tmp_path, offered))
+
+
+async def test_an_option_that_no_case_uses_is_named(box: NamespaceSandbox, tmp_path: Path) -> None:
+    code = SLUG.replace(" * @returns", " * @param {object} [more]\n * @param {string} [more.end]\n * @returns")
+    code = code.replace('separator = "-")', 'separator = "-", more = {})')
+    said = "No case passes `more`, so nothing shows what they do."
+    assert said in str(await refusal(box, tmp_path, node(code)))
+    cases = [*SLUG_CASES, {"arguments": {"title": "a b", "more": {}}, "result": "a-b"}]
+    assert "No case passes `more.end`" in str(await refusal(box, tmp_path, node(code, cases)))
+    cases[-1] = {"arguments": {"title": "a b", "more": {"end": "!"}}, "result": "a-b"}
+    expected = parse_predictions(cases[-1:])
+    async with opened_library(tmp_path, box, effort=Effort()) as library:
+        await library.create(node(code, cases))
+        await library.delete("make_slug")
+        await library.create(node(code, expected=expected))
+
+
+async def test_an_imported_skill_with_an_option_that_no_case_uses_stays_on_probation(
+    box: NamespaceSandbox, tmp_path: Path
+) -> None:
+    code = SLUG.replace(" * @returns", " * @param {string} [end]\n * @returns")
+    code = code.replace('separator = "-")', 'separator = "-", end = "")')
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    async with opened_library(tmp_path / "first", box, effort=WITHOUT_MUTANTS) as library:
+        await library.create(node(code))
+        files = files_of(library.store, library.instructions, "make_slug")
+    (tmp_path / "slug.zip").write_bytes(zipped({"make-slug": files}))
+    async with opened_library(tmp_path / "second", box, effort=Effort()) as library:
+        await import_skills(tmp_path / "slug.zip", library, provenance={})
+        skill = await library.find("make_slug")
+        assert skill is not None
+        assert skill.admission["open_questions"]
