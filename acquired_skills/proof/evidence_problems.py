@@ -102,6 +102,13 @@ def _of_predictions(name: str, found: Evidence, predictions: Sequence[Prediction
             f"{_checks(predictions[number].checks)} is also true of most wrong results of "
             f"{_call(name, predictions[number].arguments)}, so it proves little. State `result` or a narrower check.",
         )
+    for number in compared.unasked:
+        yield ProposalProblem(
+            "expected",
+            f"The result of {_call(name, predictions[number].arguments)} agrees, but proves nothing: it rejects no "
+            "changed version of the code, and admission does not ask about this call, or no longer does since the "
+            "tests changed. Leave this prediction out, or make it a test.",
+        )
 
 
 def _template(question: Question) -> str:

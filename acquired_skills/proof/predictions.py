@@ -27,7 +27,9 @@ class ComparedPredictions:
         changed: The author changed the prediction after a dispute, and now it agrees. That proves little: if the result
             can only be true or false, for example, the dispute itself shows which one the code gives.
         weak: The code gives the predicted result, but most wrong answers, or most results of other calls, would satisfy
-            the prediction too. Or the prediction kills no mutant, and admission would not ask about this call.
+            the prediction too.
+        unasked: The code gives the predicted result, but the prediction kills no mutant, and admission would not ask
+            about this call. It may have asked before tests were added, which changes the questions.
         unspecified: The author states that any result is acceptable.
         unanswered: The code's result varies or takes too long.
         repeated: The code gives the predicted result, but a test or an earlier prediction covers the same call.
@@ -38,6 +40,7 @@ class ComparedPredictions:
     disputed: tuple[int, ...]
     changed: tuple[int, ...]
     weak: tuple[int, ...]
+    unasked: tuple[int, ...]
     unspecified: tuple[int, ...]
     unanswered: tuple[int, ...]
     repeated: tuple[int, ...]
@@ -65,14 +68,14 @@ def compare_predictions(
             if keys[number] in stated:
                 kind = "repeated"
             elif kind == "agreed" and keys[number] not in askable and not kills:
-                kind = "weak"
+                kind = "unasked"
             killed = {**dict.fromkeys(kills, number), **killed}
         stated.add(keys[number])
         kinds.setdefault(kind, []).append(number)
     return ComparedPredictions(killed=killed, **{kind: tuple(kinds.get(kind, ())) for kind in _KINDS})
 
 
-_KINDS = ("agreed", "disputed", "changed", "weak", "unspecified", "unanswered", "repeated")
+_KINDS = ("agreed", "disputed", "changed", "weak", "unasked", "unspecified", "unanswered", "repeated")
 
 
 def _kills(number: int, prediction: Prediction, survivors: Survivors) -> list[int]:
