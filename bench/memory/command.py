@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bench.memory import recall, speed
 from bench.memory.locomo import read_locomo
-from engine.retrieval.passage_encoding import PassageEncoder
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.stores.embedder import WordLlamaEmbedder
 
 

@@ -13,7 +13,7 @@ from bench.memory.locomo import session_of
 from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Field
 from engine.retrieval.passage import Passage
-from engine.retrieval.passage_encoding import PassageEncoder
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.passage_index import PassageIndex
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder

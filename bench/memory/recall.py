@@ -12,7 +12,7 @@ from bench.memory.methods import ENCODED, OURS, FoundTurns, PlainWords, SearchTu
 from bench.retrieval.figures import auroc
 from bench.table import show
 from engine.retrieval.background import background_lines
-from engine.retrieval.passage_encoding import PassageEncoder
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder
 

@@ -21,7 +21,7 @@ from bench.memory.methods import ENCODED, OURS, encode
 from bench.searches import timed_searches
 from bench.table import show
 from engine.retrieval.passage import Passage, PassageFilter
-from engine.retrieval.passage_encoding import PassageEncoder
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.passage_index import PassageIndex
 from engine.stores.embedder import Embedder
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from builtin_tools.memory.encoder import encoder_of
-from builtin_tools.memory.indexing import MARKER
+from builtin_tools.memory.owner_index import MARKER
 from builtin_tools.memory.pack import NAME, MemorySettings
 from engine.app.doctor import BROKEN, MISSING, OK, DoctorCheck
 from engine.app.home import Home

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from engine.contract.failure import ConfigError
 
 if TYPE_CHECKING:
-    from engine.retrieval.passage_encoding import PassageEncoder
+    from engine.retrieval.passage_encoder import PassageEncoder
 
 EncoderName = Literal["words", "sentences"]  # the same names as in [skills]
 
@@ -62,7 +62,7 @@ def load_sentences() -> "PassageEncoder":
     Raises:
         ConfigError: Its files are missing, or are not the expected ones.
     """
-    from engine.retrieval.passage_encoding import PassageEncoder  # noqa: PLC0415 -- numpy, which only a search needs
+    from engine.retrieval.passage_encoder import PassageEncoder  # noqa: PLC0415 -- numpy, which only a search needs
     from engine.retrieval.passage_fit import SENTENCE_FIT  # noqa: PLC0415 -- same
     from engine.stores.sentence_embedder import SentenceEmbedder  # noqa: PLC0415 -- same
 
@@ -70,7 +70,7 @@ def load_sentences() -> "PassageEncoder":
 
 
 def _identity() -> str:
-    from engine.retrieval.passage_encoding import identity_of  # noqa: PLC0415 -- numpy, which only a search needs
+    from engine.retrieval.passage_encoder import identity_of  # noqa: PLC0415 -- numpy, which only a search needs
     from engine.stores.sentence_embedder import DIMENSIONS, NAME  # noqa: PLC0415 -- same
 
     return identity_of(NAME, DIMENSIONS)

@@ -7,18 +7,16 @@ continues. Of several processes, one works on an index at a time; the others wai
 
 import logging
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from builtin_tools.memory.indexing import MARKER, MemoryIndexes
+from builtin_tools.memory.indexing import MemoryIndexes
+from builtin_tools.memory.owner_index import MARKER, Progress
 from builtin_tools.memory.store import MemoryStore
 from engine.contract.failure import ConfigError
 from engine.stores.locks import StoreBusy
 
 DELAY_S = 1.0  # short commands end before the background work begins
 _AGAIN_S = 0.5  # until the indexes that another process is working on are looked at again
-
-Progress = Callable[[int, int], None]  # called with the number of finished entries and the total
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from engine.retrieval.index_file import read_meta
 from engine.retrieval.passage_arrays import ROW_SLOTS, Bytes, CodedVectors
-from engine.retrieval.passage_fit import FitModel
-from engine.stores.embedder import Embedder
+from engine.retrieval.passage_encoder import PassageEncoder
 
 TABLES = """
 CREATE TABLE encoded (chunk INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, vectors BLOB NOT NULL);
@@ -25,28 +24,6 @@ CREATE INDEX encoded_by_epoch ON encoded (epoch);
 CREATE TABLE unencoded (slot INTEGER PRIMARY KEY, epoch INTEGER NOT NULL);
 """
 _ENCODER = "encoder"  # the key in `meta` of the encoder whose vectors the file has
-
-
-def identity_of(name: str, dimensions: int) -> str:
-    """Return the identity of an encoder. Vectors with different identities must not be compared."""
-    return f"{name}:{dimensions}"
-
-
-@dataclass(frozen=True, slots=True)
-class PassageEncoder:
-    """A sentence encoder for passages.
-
-    Attributes:
-        fit: The model of the probability that a passage answers a request, for cosines of this encoder.
-    """
-
-    embedder: Embedder
-    fit: FitModel
-
-    @property
-    def identity(self) -> str:
-        """The identity of the encoder (see `identity_of`)."""
-        return identity_of(self.embedder.name, self.embedder.dimensions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +145,16 @@ class EncodedRows:
 
 
 class PassageVectors:
-    """Keeps the vectors of an encoder in memory, once the file has all of them. Not thread-safe."""
+    """Keeps the vectors of an encoder in memory, once the file has all of them. Not thread-safe.
+
+    Attributes:
+        used: Whether the last search found no vector missing. It may be read by any thread.
+    """
 
     def __init__(self, encoder: PassageEncoder) -> None:
         self.encoder = encoder
         self.vectors = CodedVectors("encoded", encoder.embedder.dimensions)
+        self.used = False
         self._epoch = -1
 
     def forget(self) -> None:
@@ -190,15 +172,13 @@ class PassageVectors:
         Returns:
             Whether every passage has a vector of this encoder. If not, nothing is read.
         """
-        if read_meta(connection, _ENCODER) != self.encoder.identity:
-            return False
-        if connection.execute("SELECT 1 FROM unencoded LIMIT 1").fetchone():
-            return False
-        if epoch != self._epoch:
+        missing = connection.execute("SELECT 1 FROM unencoded LIMIT 1").fetchone()
+        self.used = missing is None and read_meta(connection, _ENCODER) == self.encoder.identity
+        if self.used and epoch != self._epoch:
             self.vectors.resize(slots)
             self.vectors.catch_up(connection, self._epoch)
             self._epoch = epoch
-        return True
+        return self.used
 
 
 def unencoded(connection: sqlite3.Connection, most: int) -> list[UnencodedPassage]:

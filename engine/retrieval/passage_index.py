@@ -18,9 +18,9 @@ from engine.retrieval.passage import EVERYTHING, FoundPassage, Passage, PassageF
 from engine.retrieval.passage_arrays import CodedVectors, Ints, Mask, PassageArrays, cosines, to_bytes
 from engine.retrieval.passage_candidates import PRESELECTED, Meaning, by_words, preselected
 from engine.retrieval.passage_context import gathered, neighbourhood
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.passage_encoding import (
     EncodingState,
-    PassageEncoder,
     PassageVectors,
     UnencodedPassage,
     read_state,
@@ -95,6 +95,7 @@ class PassageIndex(SharedIndex[Passage]):
             where: Restricts what may be returned. Other passages do not influence the order either.
             near: The id of a passage that the request follows up on. The passages around it rank higher.
         """
+        self._encode_request(query)
         # Use one BLAS thread, because these products take less time than synchronizing threads, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
@@ -104,8 +105,8 @@ class PassageIndex(SharedIndex[Passage]):
                 return []
             request, postings = self._request(connection, query, None if where == EVERYTHING else allowed)
             words = postings.scores(len(arrays))
-            vectors, embedder, fit_model = self._meaning(connection)
-            meaning = Meaning(vectors, embedder.embed([query])[0], columns, allowed)
+            vectors, vector, fit_model = self._meaning(connection, query)
+            meaning = Meaning(vectors, vector, columns, allowed)
             slots = np.union1d(by_words(words, columns, allowed, count), meaning.candidates(count))
             matched = self._match(connection, request, slots, allowed)
             figures = PassageFigures(
@@ -138,11 +139,11 @@ class PassageIndex(SharedIndex[Passage]):
 
     def alike(self, text: str, k: int) -> set[str]:
         """Return the ids of those of the `k` nearest passages that fit a text in a small index (`FitModel.alike`)."""
+        self._encode_request(text)
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
-            vectors, embedder, model = self._meaning(connection)
-            allowed = self._arrays.allowed(connection, EVERYTHING)
-            near = self._nearest(connection, vectors, embedder.embed([text])[0], k, allowed)
+            vectors, vector, model = self._meaning(connection, text)
+            near = self._nearest(connection, vectors, vector, k, self._arrays.allowed(connection, EVERYTHING))
             return {id_ for id_, cosine in near if cosine >= model.alike}
 
     # Vectors of the encoder.
@@ -183,12 +184,17 @@ class PassageIndex(SharedIndex[Passage]):
         with self._lock:
             return self._file.write(lambda connection: write_vectors(connection, found, encoder))
 
-    def _meaning(self, connection: sqlite3.Connection) -> tuple[CodedVectors, Embedder, FitModel]:
-        """Return the vectors to compare a request with, what embeds the request, and the model of the fit."""
+    def _encode_request(self, text: str) -> None:
+        """Encode a request before the index is locked, if a search will probably use the encoder."""
+        if self._encoded is not None and self._encoded.used:
+            self._encoded.encoder.of_request(text)
+
+    def _meaning(self, connection: sqlite3.Connection, text: str) -> tuple[CodedVectors, Vectors, FitModel]:
+        """Return the vectors to compare a request with, the vector of the request, and the model of the fit."""
         encoded, epoch = self._encoded, int(read_meta(connection, "epoch") or 0)
         if encoded is not None and encoded.catch_up(connection, epoch, len(self._arrays)):
-            return encoded.vectors, encoded.encoder.embedder, encoded.encoder.fit
-        return self._arrays.vectors, self._embedder, WORD_FIT
+            return encoded.vectors, encoded.encoder.of_request(text), encoded.encoder.fit
+        return self._arrays.vectors, self._embedder.embed([text])[0], WORD_FIT
 
     def _nearest(
         self, connection: sqlite3.Connection, vectors: CodedVectors, vector: Vectors, k: int, allowed: Mask

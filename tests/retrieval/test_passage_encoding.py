@@ -1,6 +1,6 @@
 """The vectors of a sentence encoder are added to an index later, agree with its words, and are erased with them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from builtin_tools.memory.encoder import load_sentences
 from engine.retrieval.passage import Passage
 from engine.retrieval.passage_arrays import to_bytes
-from engine.retrieval.passage_encoding import EncodingState, PassageEncoder, UnencodedPassage, state_of_file
+from engine.retrieval.passage_encoder import PassageEncoder
+from engine.retrieval.passage_encoding import EncodingState, UnencodedPassage, state_of_file
+from engine.retrieval.passage_fit import SENTENCE_FIT
 from engine.retrieval.passage_index import PassageIndex
 from engine.retrieval.passage_text import embedded_text
-from engine.stores.embedder import WordLlamaEmbedder
-from tests.retrieval.topic_encoder import topic_encoder
+from engine.stores.embedder import Vectors, WordLlamaEmbedder
+from tests.retrieval.topic_encoder import TopicEncoder, topic_encoder
 
 pytestmark = pytest.mark.spec("MEM-12")
 
@@ -139,6 +141,28 @@ def test_vectors_and_words_agree_after_any_changes(
     assert results[0] == results[1]
     assert vectors(changed, folder / "changed.db") == expected(kept)
     new.close()
+
+
+def test_a_request_is_encoded_once_for_several_searches(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Counting(TopicEncoder):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            asked.extend(texts)
+            return super().embed(texts)
+
+    encoder = PassageEncoder(Counting(), SENTENCE_FIT)
+    every = [PassageIndex(tmp_path / name, EMBEDDER, encoder) for name in ("one.db", "two.db")]
+    for index in every:
+        index.apply(NOTES, {})
+        index.use_encoder(encoder.identity)
+        encode(index, NOTES)
+    asked.clear()
+    for index in every:
+        assert index.search("Who fixed the heating?", 1)[0].id == "a"
+        assert index.alike("Who fixed the heating?", 4) == {"a"}
+        index.close()
+    assert asked == ["Who fixed the heating?"]
 
 
 def test_two_processes_see_each_others_vectors(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from builtin_tools.memory.encoder import EncoderLoader
-from engine.retrieval.passage_encoding import PassageEncoder
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.passage_fit import SENTENCE_FIT
 from engine.stores.embedder import Vectors
 

@@ -6,7 +6,7 @@ import pytest
 
 from builtin_tools.memory.checks import checks
 from builtin_tools.memory.encoder import EncoderLoader
-from builtin_tools.memory.indexing import MARKER
+from builtin_tools.memory.owner_index import MARKER
 from builtin_tools.memory.service import FactToAdd, MemoryService
 from engine.app.config import load_settings
 from engine.app.home import Home

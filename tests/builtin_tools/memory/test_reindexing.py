@@ -5,30 +5,27 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from builtin_tools.memory.encoder import EncoderLoader
-from builtin_tools.memory.indexing import ENCODED_AT_ONCE, ENCODED_IN_SEARCH, MARKER
+from builtin_tools.memory.owner_index import ENCODED_AT_ONCE, ENCODED_IN_SEARCH, MARKER
 from builtin_tools.memory.recall import RecallRequest
 from builtin_tools.memory.service import FactToAdd
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
 from engine.retrieval.passage import EVERYTHING
-from engine.retrieval.passage_arrays import to_bytes
-from engine.retrieval.passage_encoding import EncodingState, PassageEncoder, state_of_file
+from engine.retrieval.passage_encoder import PassageEncoder
+from engine.retrieval.passage_encoding import EncodingState, state_of_file
 from engine.retrieval.passage_fit import SENTENCE_FIT
-from engine.retrieval.passage_text import embedded_text
 from engine.stores.embedder import Vectors, WordLlamaEmbedder
 from engine.stores.locks import FileLock
 from tests.builtin_tools.memory.conftest import MemoryHome, SetClock, open_memory
+from tests.builtin_tools.memory.stored_vectors import ENCODER, OWNER, file_of, right_vectors, stored_vectors
 from tests.builtin_tools.memory.victim import reindex
 from tests.retrieval.topic_encoder import TopicEncoder, loader_of, topic_encoder
 from tests.stores.processes import other
 
 ADA, BOB = Turn(user="ada"), Turn(user="bob")
-OWNER = "user:ada"
-ENCODER = topic_encoder()
 HEATING = "The boiler was seen by Mr Hansen."
 QUESTION = RecallRequest("Who fixed the heating?")
 DEADLINE_S = 60.0
@@ -73,32 +70,6 @@ def fill(home: MemoryHome, count: int = ENCODED_IN_SEARCH + 10) -> None:
     for number in range(count):
         home.service._add(ADA, FactToAdd(f"Parcel x{number} is on shelf y{number}."))
     home.indexes.of(OWNER).catch_up()
-
-
-def file_of(home: MemoryHome) -> Path:
-    return home.indexes.path(OWNER)
-
-
-def stored_vectors(home: MemoryHome) -> dict[str, bytes]:
-    """Return the vector of each entry in the file, read independently of the code under test."""
-    connection = sqlite3.connect(file_of(home))
-    try:
-        chunks = {
-            chunk: np.frombuffer(data, np.int8).reshape(256, -1)
-            for chunk, data in connection.execute("SELECT chunk, vectors FROM encoded")
-        }
-        rows = connection.execute("SELECT id, slot FROM passages").fetchall()
-        return {id_: chunks[slot // 256][slot % 256].tobytes() for id_, slot in rows}
-    finally:
-        connection.close()
-
-
-def right_vectors(home: MemoryHome) -> dict[str, bytes]:
-    """Return the vectors that the entries should have."""
-    with home.store.reading() as memory:
-        entries = memory.entries([OWNER])
-    made = to_bytes(ENCODER.embedder.embed([embedded_text(each.passage()) for each in entries]))
-    return {each.id: vector.tobytes() for each, vector in zip(entries, made, strict=True)}
 
 
 def found_anywhere(home: MemoryHome, wanted: list[bytes]) -> list[bytes]:

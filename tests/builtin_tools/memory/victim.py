@@ -14,23 +14,24 @@ from builtin_tools.memory.recall import RecallRequest
 from builtin_tools.memory.scope import MemoryScope
 from builtin_tools.memory.service import FactToAdd
 from engine.contract.turn import Turn
-from engine.retrieval.passage_encoding import PassageEncoder
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.passage_fit import SENTENCE_FIT
 from engine.stores.embedder import Vectors, WordLlamaEmbedder
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.builtin_tools.memory.conftest import SetClock, open_memory
 from tests.builtin_tools.memory.dreamer import Dreamer
-from tests.retrieval.topic_encoder import TopicEncoder, loader_of
+from tests.retrieval.topic_encoder import TopicEncoder, loader_of, topic_encoder
 
 ADA = Turn(user="ada")
 SECTIONS = 6  # of each document
 OTHERS = ("Rome", "Oslo", "Bonn", "Lyon", "Kyiv")
 
 
-def insert_and_forget(pipe: Any, folder: str, seed: int) -> None:
+def insert_and_forget(pipe: Any, folder: str, seed: int, *, encoded: bool = False) -> None:
     """Insert facts, which sometimes close others, search, and forget, telling the pipe after each step."""
     pick = random.Random(seed)
-    home = open_memory(Path(folder), SetClock(), WordLlamaEmbedder())
+    loader = loader_of(topic_encoder()) if encoded else None
+    home = open_memory(Path(folder), SetClock(), WordLlamaEmbedder(), encoder=loader)
     service = home.service
     pipe.send(("ready", "", ""))
     number = 0
@@ -47,6 +48,11 @@ def insert_and_forget(pipe: Any, folder: str, seed: int) -> None:
             pipe.send(("forgetting", victim.text, victim.id))
             service.erasure.erase([victim])
             pipe.send(("forgot", victim.text, victim.id))
+
+
+def insert_and_forget_encoded(pipe: Any, folder: str, seed: int) -> None:
+    """Do the same with an encoder."""
+    insert_and_forget(pipe, folder, seed, encoded=True)
 
 
 def document(version: str) -> bytes:
