@@ -69,7 +69,7 @@ class Reindexing:
             raise ConfigError(f"The memory cannot be re-indexed. {loader.problem}")
         with self._store.reading() as memory:
             entries = {owner: memory.count([owner]) for owner in memory.owners()}
-        total = _Total(entries, progress)
+        total = _Finished(entries, progress)
         waiting = list(entries)
         while waiting and not self._stop.is_set():
             waiting = [owner for owner in waiting if not self._finish(owner, total)]
@@ -85,7 +85,7 @@ class Reindexing:
         if self._thread is not None:
             self._thread.join()
 
-    def _finish(self, owner: str, total: "_Total") -> bool:
+    def _finish(self, owner: str, total: "_Finished") -> bool:
         """Work on the index of an owner. Return whether it is complete."""
         one = self._indexes.of(owner)
 
@@ -133,7 +133,7 @@ class Reindexing:
         return not all(state_of_file(self._indexes.path(owner)).complete_for(identity) for owner in owners)
 
 
-class _Total:
+class _Finished:
     """Adds up the finished entries of all owners, and passes the sum on."""
 
     def __init__(self, entries: dict[str, int], progress: Progress | None) -> None:
