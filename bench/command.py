@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Console
@@ -29,6 +29,7 @@ from bench.memory import locomo, speed
 from bench.retrieval import command as retrieval
 from bench.retrieval import public_data
 from bench.turns import command as turns
+from builtin_tools.memory.encoder import EncoderName, load_sentences
 from engine.interfaces.cli.shared import Exit, fail, wants_json
 
 Bench = Callable[[int, Console], Sequence[dict[str, Any]]]
@@ -138,6 +139,9 @@ def memory_(
         str, typer.Option("--sizes", metavar="NUMBERS", help='Entries, separated by commas; "" measures only recall.')
     ] = ",".join(map(str, speed.SIZES)),
     rounds: Rounds = 200,
+    encoder: Annotated[
+        str, typer.Option("--encoder", help="Also measure an encoder of [packs.memory]: sentences.")
+    ] = "words",
     as_json: Json = False,
 ) -> None:
     """Evidence recall of the memory on LoCoMo (in DIR/locomo), and its latency with up to 500,000 entries."""
@@ -147,7 +151,10 @@ def memory_(
     counts = [each.strip() for each in sizes.split(",") if each.strip()]
     if not all(each.isascii() and each.isdigit() and int(each) for each in counts):
         fail(f"--sizes must be numbers of entries, such as 1000,50000, but is {sizes!r}.", Exit.USAGE)
-    _show(ctx, as_json, lambda console: {"memory": memory.bench(rounds, console, folder, [*map(int, counts)])})
+    if encoder not in get_args(EncoderName):
+        fail(f"There is no encoder {encoder!r}. Choose one of {', '.join(get_args(EncoderName))}.", Exit.USAGE)
+    beside = load_sentences() if encoder == "sentences" else None
+    _show(ctx, as_json, lambda console: {"memory": memory.bench(rounds, console, folder, [*map(int, counts)], beside)})
 
 
 @app.command("admission")

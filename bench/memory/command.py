@@ -11,10 +11,13 @@ from rich.console import Console
 
 from bench.memory import recall, speed
 from bench.memory.locomo import read_locomo
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.stores.embedder import WordLlamaEmbedder
 
 
-def bench(rounds: int, console: Console, folder: Path, sizes: Sequence[int]) -> list[dict[str, Any]]:
+def bench(
+    rounds: int, console: Console, folder: Path, sizes: Sequence[int], encoder: PassageEncoder | None = None
+) -> list[dict[str, Any]]:
     """Measure, print tables, and return their rows.
 
     Args:
@@ -22,7 +25,8 @@ def bench(rounds: int, console: Console, folder: Path, sizes: Sequence[int]) -> 
         console: Where to print.
         folder: The folder with the JSON files of LoCoMo.
         sizes: Numbers of entries at which latency is measured.
+        encoder: An encoder that is measured beside the default.
     """
     conversations, embedder = read_locomo(folder), WordLlamaEmbedder()
-    rows = recall.bench(conversations, embedder, console)
-    return [*rows, *speed.bench(conversations, embedder, sizes, rounds, console)]
+    rows = recall.bench(conversations, embedder, console, encoder)
+    return [*rows, *speed.bench(conversations, embedder, sizes, rounds, console, encoder=encoder)]

@@ -13,11 +13,14 @@ from bench.memory.locomo import session_of
 from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Field
 from engine.retrieval.passage import Passage
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.passage_index import PassageIndex
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder
 
+OURS, ENCODED = "ours", "ours, with the encoder"
 DEEPEST = 60  # results of one search
+_AT_ONCE = 256  # passages encoded at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,15 @@ def by_meaning(passages: Mapping[str, Passage], embedder: Embedder) -> SearchTur
 
 
 @contextmanager
-def ours(passages: Mapping[str, Passage], embedder: Embedder) -> Iterator[SearchTurns]:
+def ours(
+    passages: Mapping[str, Passage], embedder: Embedder, encoder: PassageEncoder | None = None
+) -> Iterator[SearchTurns]:
     """Search turns as the memory does. Sessions are ordered by their best turn."""
     with tempfile.TemporaryDirectory() as folder:
-        index = PassageIndex(Path(folder) / "passages.db", embedder)
+        index = PassageIndex(Path(folder) / "passages.db", embedder, encoder)
         index.apply(passages, {})
+        if encoder is not None:
+            encode(index, encoder, passages)
 
         def search(question: str) -> FoundTurns:
             found = index.search(question, DEEPEST)
@@ -85,6 +92,26 @@ def ours(passages: Mapping[str, Passage], embedder: Embedder) -> Iterator[Search
 
         yield search
         index.close()
+
+
+def encode(
+    index: PassageIndex,
+    encoder: PassageEncoder,
+    passages: Mapping[str, Passage],
+    count: Callable[[int], object] = lambda _encoded: None,
+) -> None:
+    """Add the vectors of an encoder to an index.
+
+    Args:
+        index: An index that was made with the encoder.
+        encoder: The encoder.
+        passages: The passages of the index by id.
+        count: Called with the number of passages of each batch.
+    """
+    index.use_encoder(encoder.identity)
+    while missing := index.unencoded(_AT_ONCE):
+        index.encode({each: passages[each.id] for each in missing})
+        count(len(missing))
 
 
 def _words(texts: Texts, terms: Terms) -> Callable[[str], list[str]]:

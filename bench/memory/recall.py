@@ -8,15 +8,16 @@ from rich.console import Console
 from rich.progress import track
 
 from bench.memory.locomo import CATEGORIES, LocomoConversation, LocomoQuestion
-from bench.memory.methods import FoundTurns, PlainWords, SearchTurns, by_meaning, by_words, ours
+from bench.memory.methods import ENCODED, OURS, FoundTurns, PlainWords, SearchTurns, by_meaning, by_words, ours
 from bench.retrieval.figures import auroc
 from bench.table import show
 from engine.retrieval.background import background_lines
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder
 
 TURNS, SESSIONS = 10, 5  # the results that count
-OURS = "ours"
+FIT = {OURS: "fit", ENCODED: "fit with the encoder"}  # the names of the measurements
 OVERALL = "overall"
 OFFERED = 0.15  # a result with a smaller fit does not count as offered
 _FOREIGN = 40  # questions of each other conversation that are asked of a memory
@@ -24,30 +25,45 @@ _FOREIGN = 40  # questions of each other conversation that are asked of a memory
 Answered = Sequence[tuple[LocomoQuestion, FoundTurns]]
 
 
-def bench(conversations: Sequence[LocomoConversation], embedder: Embedder, console: Console) -> list[dict[str, Any]]:
+def bench(
+    conversations: Sequence[LocomoConversation],
+    embedder: Embedder,
+    console: Console,
+    encoder: PassageEncoder | None = None,
+) -> list[dict[str, Any]]:
     """Measure, print tables, and return their rows."""
     answered: dict[str, list[tuple[LocomoQuestion, FoundTurns]]] = {}
-    fits: dict[str, list[float]] = {"its own questions": [], "those of others": [], "small talk": []}
+    searched = [OURS] if encoder is None else [OURS, ENCODED]
+    fits: dict[str, dict[str, list[float]]] = {
+        way: {"its own questions": [], "those of others": [], "small talk": []} for way in searched
+    }
     for memory in track(conversations, "recall", console=console, transient=True):
         with ExitStack() as stack:
-            search = stack.enter_context(ours(memory.passages, embedder))
+            searches = {OURS: stack.enter_context(ours(memory.passages, embedder))}
+            if encoder is not None:
+                searches[ENCODED] = stack.enter_context(ours(memory.passages, embedder, encoder))
             ways: dict[str, SearchTurns] = {
                 "BM25": by_words(memory.passages, PlainWords()),
                 "BM25, stems": by_words(memory.passages, Terms()),
                 "meaning": by_meaning(memory.passages, embedder),
-                OURS: search,
+                **searches,
             }
             for way, find in ways.items():
                 answered.setdefault(way, []).extend((one, find(one.text)) for one in memory.questions)
             foreign = [one for other in conversations if other is not memory for one in _some(other.questions)]
-            fits["those of others"] += [search(one.text).fit for one in foreign]
-            fits["small talk"] += [search(line).fit for line in background_lines()]
-    asked = [found for one, found in answered[OURS] if CATEGORIES[one.category] != "adversarial"]
-    fits["its own questions"] = [found.fit for found in asked]
-    rows = [*_rows(f"turns@{TURNS}", answered), *_rows(f"sessions@{SESSIONS}", answered), *_fit_rows(fits)]
+            for way, search in searches.items():
+                fits[way]["those of others"] += [search(one.text).fit for one in foreign]
+                fits[way]["small talk"] += [search(line).fit for line in background_lines()]
+    rows = [*_rows(f"turns@{TURNS}", answered), *_rows(f"sessions@{SESSIONS}", answered)]
+    for way in searched:
+        asked = [found for one, found in answered[way] if CATEGORIES[one.category] != "adversarial"]
+        fits[way]["its own questions"] = [found.fit for found in asked]
+        rows += _fit_rows(FIT[way], fits[way])
     for what in (f"turns@{TURNS}", f"sessions@{SESSIONS}"):
         show(console, rows, what, f"Evidence recall, {what}", OVERALL, *CATEGORIES.values(), ratio="to BM25")
-    show(console, rows, "fit", f"Questions with a result whose fit is at least {OFFERED}", "offered", "auroc", ratio="")
+    for way in searched:
+        title = f"Questions with a result whose fit is at least {OFFERED}, {way}"
+        show(console, rows, FIT[way], title, "offered", "auroc", ratio="")
     return rows
 
 
@@ -70,12 +86,12 @@ def _rows(what: str, answered: dict[str, list[tuple[LocomoQuestion, FoundTurns]]
     return rows
 
 
-def _fit_rows(fits: dict[str, list[float]]) -> list[dict[str, Any]]:
+def _fit_rows(what: str, fits: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Return how many of the requests of each kind get an offer, and how well the fit separates the first kind."""
     own = next(iter(fits.values()))
     return [
         {
-            "what": "fit",
+            "what": what,
             "way": name,
             "count": len(values),
             "offered": sum(value >= OFFERED for value in values) / max(len(values), 1),

@@ -8,7 +8,7 @@ import re
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.memory.locomo import LocomoConversation
+from bench.memory.methods import ENCODED, OURS, encode
 from bench.searches import timed_searches
 from bench.table import show
 from engine.retrieval.passage import Passage, PassageFilter
+from engine.retrieval.passage_encoder import PassageEncoder
 from engine.retrieval.passage_index import PassageIndex
 from engine.stores.embedder import Embedder
 
@@ -34,7 +36,13 @@ _PAGE = 4096
 
 
 def bench(
-    conversations: Sequence[LocomoConversation], embedder: Embedder, sizes: Sequence[int], rounds: int, console: Console
+    conversations: Sequence[LocomoConversation],
+    embedder: Embedder,
+    sizes: Sequence[int],
+    rounds: int,
+    console: Console,
+    *,
+    encoder: PassageEncoder | None = None,
 ) -> list[dict[str, Any]]:
     """Measure, print a table for each size, and return the rows. rounds: the number of questions timed at each size."""
     questions = [one.text for each in conversations for one in each.questions]
@@ -44,22 +52,23 @@ def bench(
         with (
             tempfile.TemporaryDirectory() as folder,
             closing(PassageIndex(Path(folder) / "passages.db", embedder)) as index,
+            closing(PassageIndex(Path(folder) / "passages.db", embedder, encoder)) as encoded,
             closing(sqlite3.connect(Path(folder) / "fts5.db")) as fts5,
         ):
             seconds = _fill(synthetic(conversations, size), size, index, fts5, console)
-            before = _resident()
-            began = time.perf_counter()
-            index.search(asked[0], _RESULTS)
-            first_ms, held = (time.perf_counter() - began) * 1e3, _resident() - before
+            extra = {OURS: _first_search(index, asked[0], size / max(seconds, 1e-9))}
             ways: dict[str, Callable[[str], object]] = {
                 "SQLite FTS5": lambda text, fts5=fts5: _fts5(fts5, text),  # type: ignore[misc]
-                "ours": lambda text, index=index: index.search(text, _RESULTS),  # type: ignore[misc]
+                OURS: lambda text, index=index: index.search(text, _RESULTS),  # type: ignore[misc]
                 "ours, in a tenth": lambda text, index=index: index.search(text, _RESULTS, _SPACE),  # type: ignore[misc]
             }
+            if encoder is not None:
+                passages = {each.id: each for each in synthetic(conversations, size)}
+                seconds = _encode(encoded, encoder, passages, console)
+                extra[ENCODED] = _first_search(encoded, asked[0], size / max(seconds, 1e-9))
+                ways[ENCODED] = lambda text, index=encoded: index.search(text, _RESULTS)  # type: ignore[misc]
             timed = timed_searches(ways, asked, f"{size} entries", console)
-            extra = {"first_ms": first_ms, "MiB": held / _MIB, "filled_per_s": size / max(seconds, 1e-9)}
-            of_ours = {way: extra if way == "ours" else dict.fromkeys(extra) for way in ways}
-            rows += [{**row, **of_ours[row["way"]]} for row in timed]
+            rows += [{**row, **extra.get(row["way"], dict.fromkeys(extra[OURS]))} for row in timed]
         fields = ("p50_ms", "p95_ms", "p99_ms", "cpu_p95_ms", "first_ms", "MiB")
         show(console, rows, f"{size} entries", f"{size:,} entries, milliseconds", *fields, ratio="to FTS5")
     return rows
@@ -104,6 +113,23 @@ def _fill(
                 batch = {}
     fts5.commit()
     return taken
+
+
+def _encode(index: PassageIndex, encoder: PassageEncoder, passages: Mapping[str, Passage], console: Console) -> float:
+    """Add the vectors of the encoder, and return the seconds that this took."""
+    began = time.perf_counter()
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(f"encoding {len(passages):,} entries", total=len(passages))
+        encode(index, encoder, passages, lambda count: progress.advance(task, count))
+    return time.perf_counter() - began
+
+
+def _first_search(index: PassageIndex, text: str, filled_per_s: float) -> dict[str, float]:
+    """Return the time of the first search, the memory that it takes, and the given speed of writing."""
+    before, began = _resident(), time.perf_counter()
+    index.search(text, _RESULTS)
+    first_ms = (time.perf_counter() - began) * 1e3
+    return {"first_ms": first_ms, "MiB": (_resident() - before) / _MIB, "filled_per_s": filled_per_s}
 
 
 def _fts5(connection: sqlite3.Connection, text: str) -> list[Any]:

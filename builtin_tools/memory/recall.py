@@ -21,13 +21,12 @@ from builtin_tools.memory.time_expressions import TimeRange, find_ranges, resolv
 from builtin_tools.memory.view import EntrySelection
 from engine.contract.context import Clock
 from engine.dispatch.refusals import wrong_arguments
-from engine.retrieval.passage import EVERYTHING, FoundPassage, PassageFilter
+from engine.retrieval.passage import FoundPassage, PassageFilter
 
 FITS = 0.05  # minimum probability that an entry answers the request
 # In a small memory all words are frequent, which makes the probabilities too low. There, an entry also fits if it
 # shares a word with the request or is similar to it.
 _SMALL = 1_000
-_SIMILAR = 0.35  # cosine similarity
 MOST_RESULTS = 50
 _MENTIONING = 200  # number of results that are checked for mentioning the requested time
 _ABOUT_TIME = frozenset(
@@ -169,7 +168,19 @@ class Recaller:
         hits = self._hits(owned, found, as_of or now, request.around)
         if not hits:
             note = "Nothing in the memory fits."
+        if text.strip():
+            note = f"{note} {self._encoding_note(owned)}".strip()
         return RecallResult(tuple(hits), span or implied, as_of, note)
+
+    def _encoding_note(self, owned: Owned) -> str:
+        """Return a remark if the sentence encoder was not used because its vectors are not complete; "" otherwise."""
+        state = self._indexes.encoding(owned.keys())
+        if state is None:
+            return ""
+        return (
+            "The memory is being re-indexed, so this search used words and not the sentence encoder "
+            f"({state.encoded:,} of {state.passages:,} entries are ready)."
+        )
 
     def _range(self, text: str, now: datetime, zone: ZoneInfo) -> TimeRange:
         found = resolve(text, now, zone)
@@ -209,8 +220,7 @@ class Recaller:
         wanted = skeleton_words(search.text) - _ABOUT_TIME
         with self._store.reading() as memory:
             entries = memory.get([owner], others)
-        near = self._indexes.similar(owner, search.text, len(found) + search.limit, EVERYTHING)
-        fitting = {each for each, cosine in near if cosine >= _SIMILAR}
+        fitting = self._indexes.alike(owner, search.text, len(found) + search.limit)
         fitting |= {each.id for each in entries.values() if wanted & skeleton_words(f"{each.title} {each.text}")}
         return [one for one in found if one.fit >= FITS or one.id in fitting]
 

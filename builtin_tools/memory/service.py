@@ -18,6 +18,7 @@ from builtin_tools.memory.intake import DocumentIntake
 from builtin_tools.memory.model_verdicts import MOST_ASKED, ModelVerdict, verdicts_of
 from builtin_tools.memory.reading import read_fact
 from builtin_tools.memory.recall import Recaller, RecallRequest, RecallResult
+from builtin_tools.memory.reindexing import Reindexing
 from builtin_tools.memory.scope import MemoryScope
 from builtin_tools.memory.statement_words import NOUNS
 from builtin_tools.memory.store import MemoryStore
@@ -92,6 +93,7 @@ class MemoryService:
         self.store = store
         self.indexes = indexes
         self.erasure = erasure
+        self.reindexing = Reindexing(store, indexes)
         self.recaller = Recaller(store, indexes, clock, zone_of)
         self.documents = documents
         self._clock = clock
@@ -208,6 +210,7 @@ class MemoryService:
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
+        self.reindexing.close()
         self.indexes.close()
         self.store.close()
 

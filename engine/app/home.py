@@ -84,7 +84,7 @@ class Home:
 
     @property
     def sentence_vectors(self) -> Path:
-        """Vectors of the optional sentence encoder. They are computed again if the file is missing."""
+        """Vectors that the optional sentence encoder made for skills. A missing file is computed again."""
         return self.root / "sentence_vectors.db"
 
     @property

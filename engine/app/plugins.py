@@ -8,6 +8,7 @@ from pathlib import Path
 TOOL_SOURCES = "knackbox.tool_sources"
 COMMANDS = "knackbox.commands"
 SANDBOXES = "knackbox.sandboxes"
+CHECKS = "knackbox.checks"
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

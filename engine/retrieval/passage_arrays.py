@@ -36,6 +36,7 @@ COLUMNS = np.dtype(
 )
 _LARGEST = 127
 _BITS = 64
+_BITS_IN_BYTE = 256  # up to this many signs, one byte holds the similarity
 _GROWTH = 16  # arrays get a sixteenth more room than needed, so that they are seldom copied
 
 Bytes = npt.NDArray[np.int8]
@@ -109,10 +110,15 @@ class CodedVectors:
             self.rows[at] = rows
             self.codes[:, at] = bit_codes(rows)
 
-    def nearness(self, vector: Vectors) -> npt.NDArray[np.uint8]:
-        """Return the similarity of each slot's vector to `vector`: 255 minus the number of signs that differ."""
+    def nearness(self, vector: Vectors) -> npt.NDArray[np.unsignedinteger]:
+        """Return the similarity of each slot's vector to `vector`: a constant minus the number of signs that differ."""
         code = bit_codes(vector[np.newaxis])[:, 0]
-        near = np.full(self.codes.shape[1], 255, dtype=np.uint8)
+        bits = _BITS * len(code)
+        near: npt.NDArray[np.unsignedinteger] = (
+            np.full(self.codes.shape[1], 255, dtype=np.uint8)  # half as much to read as two bytes
+            if bits <= _BITS_IN_BYTE
+            else np.full(self.codes.shape[1], bits, dtype=np.uint16)
+        )
         for row, bits in zip(self.codes, code, strict=True):
             near -= np.bitwise_count(row ^ bits)
         return near

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.retrieval.passage_arrays import Columns, Ints, Mask, PassageArrays, cosines
+from engine.retrieval.passage_arrays import CodedVectors, Columns, Ints, Mask, cosines
 from engine.retrieval.passage_context import gathered, neighbourhood
 from engine.stores.embedder import Vectors
 
@@ -67,11 +67,11 @@ def by_words(scores: Floats, columns: Columns, allowed: Mask, count: int) -> Int
     return best(slots, gathered(scores, slots, columns), count)
 
 
-def preselected(arrays: PassageArrays, vector: Vectors, allowed: Mask, count: int) -> Ints:
+def preselected(vectors: CodedVectors, vector: Vectors, allowed: Mask, count: int) -> Ints:
     """Return the slots whose vectors are probably nearest to `vector`, in ascending order of the slots."""
     if np.count_nonzero(allowed) <= count:
         return np.flatnonzero(allowed)
-    nearness = arrays.vectors.nearness(vector)
+    nearness = vectors.nearness(vector)[: len(allowed)]
     nearness *= allowed
     slots = above(nearness, count)
     return slots[allowed[slots]]
@@ -80,28 +80,37 @@ def preselected(arrays: PassageArrays, vector: Vectors, allowed: Mask, count: in
 class Meaning:
     """The cosine of a request and each passage, calculated on demand."""
 
-    def __init__(self, arrays: PassageArrays, vector: Vectors, allowed: Mask) -> None:
-        self._arrays = arrays
+    def __init__(self, vectors: CodedVectors, vector: Vectors, columns: Columns, allowed: Mask) -> None:
+        """Create the object.
+
+        Args:
+            vectors: The vectors of all slots.
+            vector: The vector of the request.
+            columns: The columns of all slots.
+            allowed: A mask of the slots that may be returned.
+        """
+        self._vectors = vectors
         self._vector = vector
+        self._columns = columns
         self._allowed = allowed
-        self._known = np.zeros(len(arrays), dtype=np.bool_)
-        self._cosines = np.zeros(len(arrays) + 1, dtype=np.float32)
+        self._known = np.zeros(len(allowed), dtype=np.bool_)
+        self._cosines = np.zeros(len(allowed) + 1, dtype=np.float32)
 
     def candidates(self, count: int) -> Ints:
         """Return the slots of the `count` nearest passages."""
-        near = preselected(self._arrays, self._vector, self._allowed, max(PRESELECTED, 2 * count))
-        slots = neighbourhood(near, self._arrays.columns)
+        near = preselected(self._vectors, self._vector, self._allowed, max(PRESELECTED, 2 * count))
+        slots = neighbourhood(near, self._columns)
         slots = slots[self._allowed[slots]]
         return best(slots, self.of(slots), count)
 
     def own(self, slots: Ints) -> Floats:
         """Return the cosines of these slots."""
         new = slots[~self._known[slots]]
-        self._cosines[new] = cosines(self._arrays.vectors.rows[new], self._vector) * self._allowed[new]
+        self._cosines[new] = cosines(self._vectors.rows[new], self._vector) * self._allowed[new]
         self._known[new] = True
         return self._cosines[slots]
 
     def of(self, slots: Ints) -> Floats:
         """Return the cosines of these slots, with the weighted cosines of their neighbours added."""
-        self.own(neighbourhood(slots, self._arrays.columns))
-        return gathered(self._cosines, slots, self._arrays.columns)
+        self.own(neighbourhood(slots, self._columns))
+        return gathered(self._cosines, slots, self._columns)

@@ -6,6 +6,7 @@ made with another embedder, is replaced by an empty one.
 """
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +15,29 @@ from engine.retrieval.bm25 import rarity
 from engine.retrieval.index_file import IndexFile, read_meta, select_in
 from engine.retrieval.packed_postings import TermPostings
 from engine.retrieval.passage import EVERYTHING, FoundPassage, Passage, PassageFilter
-from engine.retrieval.passage_arrays import Ints, Mask, PassageArrays, cosines
+from engine.retrieval.passage_arrays import CodedVectors, Ints, Mask, PassageArrays, cosines, to_bytes
 from engine.retrieval.passage_candidates import PRESELECTED, Meaning, by_words, preselected
 from engine.retrieval.passage_context import gathered, neighbourhood
-from engine.retrieval.passage_fit import passage_fits
+from engine.retrieval.passage_encoder import PassageEncoder
+from engine.retrieval.passage_encoding import (
+    EncodingState,
+    PassageVectors,
+    UnencodedPassage,
+    read_state,
+    replace_encoder,
+    unencoded,
+    write_vectors,
+)
+from engine.retrieval.passage_fit import WORD_FIT, FitModel, passage_fits
 from engine.retrieval.passage_groups import GroupScores
 from engine.retrieval.passage_ranking import PassageFigures
+from engine.retrieval.passage_text import embedded_text
 from engine.retrieval.passage_words import MatchedWords, PassageWords, RequestWord
 from engine.retrieval.passage_writer import FORMAT, TABLES, PassageWriter
 from engine.retrieval.ranking import rarest_of
 from engine.retrieval.shared_index import SharedIndex
 from engine.retrieval.terms import Terms, weight_of
-from engine.stores.embedder import Embedder
+from engine.stores.embedder import Embedder, Vectors
 
 ERASE_DEADLINE_S = 30.0
 CANDIDATES = 100  # passages taken from each ranking (words, meaning)
@@ -37,12 +49,13 @@ NEIGHBOUR = 0.1  # added to the score of such a passage
 class PassageIndex(SharedIndex[Passage]):
     """A searchable set of passages in a file. Thread-safe. The file is opened on first use. Call `close` once."""
 
-    def __init__(self, path: Path, embedder: Embedder) -> None:
+    def __init__(self, path: Path, embedder: Embedder, encoder: PassageEncoder | None = None) -> None:
         """Create an index.
 
         Args:
             path: The file.
-            embedder: Embeds the passages when they are added, and the requests.
+            embedder: Embeds the passages and their words when they are added, and the requests.
+            encoder: Replaces the embedder in `search`, once `encode` has added its vectors for all passages.
         """
         made_for = f"{FORMAT}:{embedder.name}:{embedder.dimensions}"
         self._terms = Terms()
@@ -51,6 +64,7 @@ class PassageIndex(SharedIndex[Passage]):
         self._arrays = PassageArrays(embedder.dimensions)
         self._groups = GroupScores(self._arrays.columns, -1)
         self._words = PassageWords(embedder)
+        self._encoded = None if encoder is None else PassageVectors(encoder)
 
     def __len__(self) -> int:
         with self._reading() as connection:
@@ -81,6 +95,7 @@ class PassageIndex(SharedIndex[Passage]):
             where: Restricts what may be returned. Other passages do not influence the order either.
             near: The id of a passage that the request follows up on. The passages around it rank higher.
         """
+        self._encode_request(query)
         # Use one BLAS thread, because these products take less time than synchronizing threads, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
@@ -90,7 +105,8 @@ class PassageIndex(SharedIndex[Passage]):
                 return []
             request, postings = self._request(connection, query, None if where == EVERYTHING else allowed)
             words = postings.scores(len(arrays))
-            meaning = Meaning(arrays, self._embedder.embed([query])[0], allowed)
+            vectors, vector, fit_model = self._meaning(connection, query)
+            meaning = Meaning(vectors, vector, columns, allowed)
             slots = np.union1d(by_words(words, columns, allowed, count), meaning.candidates(count))
             matched = self._match(connection, request, slots, allowed)
             figures = PassageFigures(
@@ -104,7 +120,7 @@ class PassageIndex(SharedIndex[Passage]):
                 columns["asks"][slots],
             )
             scores = figures.scores
-            fits = passage_fits(figures, scores, sum(each.weight for each in request))
+            fits = passage_fits(figures, scores, sum(each.weight for each in request), fit_model)
             if near is not None:
                 scores = scores + NEIGHBOUR * self._near(connection, near)[slots]
             order = np.lexsort((slots, -scores))[:k]
@@ -112,16 +128,83 @@ class PassageIndex(SharedIndex[Passage]):
             return [FoundPassage(ids[int(slots[at])], float(scores[at]), float(fits[at])) for at in order]
 
     def similar(self, text: str, k: int, where: PassageFilter = EVERYTHING) -> list[tuple[str, float]]:
-        """Return the ids of the `k` passages that are nearest to a text, each with the cosine of the two vectors."""
+        """Return the ids of the `k` passages that are nearest to a text, each with the cosine of the two vectors.
+
+        The vectors are those of the embedder, never those of the encoder.
+        """
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
-            vector = self._embedder.embed([text])[0]
             allowed = self._arrays.allowed(connection, where)
-            slots = preselected(self._arrays, vector, allowed, max(PRESELECTED, 4 * k))
-            similarity = cosines(self._arrays.vectors.rows[slots], vector)
-            order = np.lexsort((slots, -similarity))[:k]
-            ids = dict(select_in(connection, "SELECT slot, id FROM passages WHERE slot", slots[order].tolist()))
-            return [(ids[int(slots[at])], float(similarity[at])) for at in order]
+            return self._nearest(connection, self._arrays.vectors, self._embedder.embed([text])[0], k, allowed)
+
+    def alike(self, text: str, k: int) -> set[str]:
+        """Return the ids of those of the `k` nearest passages that fit a text in a small index (`FitModel.alike`)."""
+        self._encode_request(text)
+        with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
+            self._catch_up(connection)
+            vectors, vector, model = self._meaning(connection, text)
+            near = self._nearest(connection, vectors, vector, k, self._arrays.allowed(connection, EVERYTHING))
+            return {id_ for id_, cosine in near if cosine >= model.alike}
+
+    # Vectors of the encoder.
+
+    def encoding(self) -> EncodingState:
+        """Return how far the vectors of an encoder are."""
+        with self._reading() as connection:
+            return read_state(connection)
+
+    def use_encoder(self, identity: str) -> bool:
+        """Delete all vectors of an encoder with another identity. Those of this encoder are then missing.
+
+        Args:
+            identity: The encoder's `PassageEncoder.identity`; "" for none.
+
+        Returns:
+            False if nothing was written, as for `apply`.
+        """
+        with self._lock:
+            return self._file.write(lambda connection: replace_encoder(connection, identity))
+
+    def unencoded(self, most: int) -> list[UnencodedPassage]:
+        """Return up to `most` passages that have no vector of the file's encoder yet."""
+        with self._reading() as connection:
+            return unencoded(connection, most)
+
+    def encode(self, passages: Mapping[UnencodedPassage, Passage]) -> bool:
+        """Add the encoder's vectors of passages, all or none. Meanwhile searches are not blocked.
+
+        Returns:
+            False if nothing was written, as for `apply`.
+        """
+        if self._encoded is None:
+            return False
+        encoder = self._encoded.encoder
+        vectors = to_bytes(encoder.embedder.embed([embedded_text(passage) for passage in passages.values()]))
+        found = dict(zip(passages, vectors, strict=True))
+        with self._lock:
+            return self._file.write(lambda connection: write_vectors(connection, found, encoder))
+
+    def _encode_request(self, text: str) -> None:
+        """Encode a request before the index is locked, if a search will probably use the encoder."""
+        if self._encoded is not None and self._encoded.used:
+            self._encoded.encoder.of_request(text)
+
+    def _meaning(self, connection: sqlite3.Connection, text: str) -> tuple[CodedVectors, Vectors, FitModel]:
+        """Return the vectors to compare a request with, the vector of the request, and the model of the fit."""
+        encoded, epoch = self._encoded, int(read_meta(connection, "epoch") or 0)
+        if encoded is not None and encoded.catch_up(connection, epoch, len(self._arrays)):
+            return encoded.vectors, encoded.encoder.of_request(text), encoded.encoder.fit
+        return self._arrays.vectors, self._embedder.embed([text])[0], WORD_FIT
+
+    def _nearest(
+        self, connection: sqlite3.Connection, vectors: CodedVectors, vector: Vectors, k: int, allowed: Mask
+    ) -> list[tuple[str, float]]:
+        """Return the ids of the `k` allowed passages whose vectors are nearest to `vector`, each with its cosine."""
+        slots = preselected(vectors, vector, allowed, max(PRESELECTED, 4 * k))
+        similarity = cosines(vectors.rows[slots], vector)
+        order = np.lexsort((slots, -similarity))[:k]
+        ids = dict(select_in(connection, "SELECT slot, id FROM passages WHERE slot", slots[order].tolist()))
+        return [(ids[int(slots[at])], float(similarity[at])) for at in order]
 
     def _request(
         self, connection: sqlite3.Connection, query: str, allowed: Mask | None
@@ -172,3 +255,5 @@ class PassageIndex(SharedIndex[Passage]):
     def _forget(self) -> None:
         self._arrays.forget()
         self._words.forget()
+        if self._encoded is not None:
+            self._encoded.forget()

@@ -15,12 +15,14 @@ from engine.retrieval.index_file import read_meta, select_in
 from engine.retrieval.packed_postings import merge_postings, quantized
 from engine.retrieval.passage import Passage
 from engine.retrieval.passage_arrays import NONE, to_bytes
+from engine.retrieval.passage_encoding import TABLES as ENCODING_TABLES
+from engine.retrieval.passage_encoding import EncodedRows
 from engine.retrieval.passage_rows import ChunkRows, NumberedTexts, Slots
 from engine.retrieval.passage_text import MOST_CHARACTERS, asks, embedded_text, fields_of
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder
 
-FORMAT = "passages 1"
+FORMAT = "passages 2"
 TABLES = """
 CREATE TABLE passages (
     slot INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, place INTEGER NOT NULL, position INTEGER NOT NULL,
@@ -36,7 +38,7 @@ CREATE TABLE postings (term INTEGER, chunk INTEGER, data BLOB NOT NULL, PRIMARY 
 CREATE TABLE chunks (chunk INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, columns BLOB NOT NULL, vectors BLOB NOT NULL);
 CREATE INDEX chunks_by_epoch ON chunks (epoch);
 CREATE TABLE free (slot INTEGER PRIMARY KEY);
-"""
+""" + ENCODING_TABLES.lstrip()
 MOST_LENGTH = 0xFFFF
 _INFINITE = float("inf")
 
@@ -78,14 +80,14 @@ class PassageWriter:
             changes: The passages by id. None removes the passage with that id.
             notes: Values for the table `meta`.
         """
-        transaction = _Transaction(connection, self._embedder.dimensions)
+        epoch = int(read_meta(connection, "epoch") or 0) + 1
+        transaction = _Transaction(connection, self._embedder.dimensions, epoch)
         slots = Slots(connection)
         old = dict(_stored(connection, changes))
         for row in old.values():
             transaction.remove(row)
         added = {id_: passage for id_, passage in changes.items() if passage is not None}
         count = int(read_meta(connection, "passages") or 0) - len(old) + len(added)
-        epoch = int(read_meta(connection, "epoch") or 0) + 1
         vectors = to_bytes(self._embedder.embed([embedded_text(passage) for passage in added.values()]))
         impact_of = {id_: impacts(fields_of(passage), self._splitter) for id_, passage in added.items()}
         words_of = {id_: self._words(passage) for id_, passage in added.items()}
@@ -115,7 +117,7 @@ class PassageWriter:
         for id_ in old.keys() - added.keys():
             transaction.chunks.clear(old[id_].slot)
             slots.give_back(old[id_].slot)
-        transaction.store(epoch)
+        transaction.store()
         meta = {**notes, "epoch": str(epoch), "passages": str(count)}
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
@@ -141,8 +143,10 @@ class PassageWriter:
 class _Transaction:
     """The changes of one transaction, written by `store`."""
 
-    def __init__(self, connection: sqlite3.Connection, dimensions: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, dimensions: int, epoch: int) -> None:
         self.connection = connection
+        self._epoch = epoch
+        self._encoded = EncodedRows(connection)
         self.chunks = ChunkRows(connection, dimensions)
         self.terms, self.words, self.names = (NumberedTexts(connection, name) for name in ("terms", "words", "names"))
         self._postings: dict[tuple[int, int], int] = {}  # (term, slot) -> impact; 0 removes the posting
@@ -150,6 +154,7 @@ class _Transaction:
     def remove(self, row: _StoredPassage) -> None:
         """Remove a passage, except for its columns and vector."""
         self.connection.execute("DELETE FROM passages WHERE slot = ?", (row.slot,))
+        self._encoded.clear(row.slot)
         self.terms.release(row.terms.tolist())
         self.words.release(row.words.tolist())
         columns = self.chunks.columns(row.slot)
@@ -177,6 +182,7 @@ class _Transaction:
         for term, impact in zip(row.terms.tolist(), impacts.tolist(), strict=True):
             self._postings[term, row.slot] = impact
         self.chunks.put(row.slot, vector)
+        self._encoded.miss(row.slot, self._epoch)
         values = (row.slot, id_, row.place, row.position, heads, row.terms.tobytes(), row.words.tobytes())
         self.connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
@@ -189,12 +195,13 @@ class _Transaction:
                 self.chunks.columns(row.slot)[name] = found[0]
                 self.chunks.columns(found[0])[back] = row.slot
 
-    def store(self, epoch: int) -> None:
+    def store(self) -> None:
         """Write the collected changes."""
         keys = np.array(list(self._postings), dtype=np.int64).reshape(-1, 2)
         values = np.fromiter(self._postings.values(), dtype=np.uint8, count=len(self._postings))
         merge_postings(self.connection, keys[:, 0], keys[:, 1], values)
-        self.chunks.store(epoch)
+        self.chunks.store(self._epoch)
+        self._encoded.store(self._epoch)
         for each in (self.terms, self.words, self.names):
             each.store()
 

@@ -30,6 +30,8 @@ TOKENIZER = (
     "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
     "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 )
+# Vectors that are kept are of these weights.
+NAME = f"{MODEL}-{WEIGHTS[2][:8]}"
 
 
 def installed() -> bool:
@@ -49,7 +51,10 @@ class SentenceEmbedder:
         Raises:
             ConfigError: The files of the model are missing from the installation, or are not the expected ones.
         """
-        import onnxruntime  # noqa: PLC0415 - heavy, and only used with the optional model
+        try:
+            import onnxruntime  # noqa: PLC0415 - heavy, and only used with the optional model
+        except ImportError as error:
+            raise ConfigError(f"onnxruntime, which runs the sentence encoder, cannot be used. {INSTALL}") from error
         from tokenizers import Tokenizer  # noqa: PLC0415 - heavy, kept out of start-up
 
         tokenizer, weights = _checked(*TOKENIZER), _checked(*WEIGHTS)
@@ -64,7 +69,7 @@ class SentenceEmbedder:
 
     @property
     def name(self) -> str:
-        return MODEL
+        return NAME
 
     @property
     def dimensions(self) -> int:

@@ -9,10 +9,11 @@ from rich.console import Console
 
 from bench.memory import command
 from bench.memory.locomo import LocomoQuestion, read_locomo
-from bench.memory.methods import FoundTurns
-from bench.memory.recall import OURS, share_found
+from bench.memory.methods import ENCODED, OURS, FoundTurns
+from bench.memory.recall import share_found
 from bench.memory.speed import synthetic
 from tests.interfaces.cli import here
+from tests.retrieval.topic_encoder import topic_encoder
 
 pytestmark = pytest.mark.spec("MEM-11")
 
@@ -91,13 +92,30 @@ def test_recall_and_latency_are_measured_beside_other_methods(data: Path) -> Non
     assert recall["fit", "small talk"]["auroc"] > 0.5
 
 
+def test_an_encoder_is_measured_beside_the_default_in_the_same_run(data: Path) -> None:
+    rows = command.bench(3, Console(file=StringIO()), data / "locomo", [50], topic_encoder())
+    by_name = {(row["what"], row["way"]): row for row in rows}
+    assert by_name["turns@10", ENCODED]["overall"] == 1.0
+    assert by_name["50 entries", ENCODED]["p95_ms"] > 0
+    assert by_name["50 entries", ENCODED]["filled_per_s"] < by_name["50 entries", OURS]["filled_per_s"]
+    assert by_name["fit with the encoder", "small talk"]["auroc"] > 0.5
+    assert by_name["fit", "small talk"]["auroc"] > 0.5
+
+
 def test_the_command_prints_json(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = here(capfd, "bench", "memory", "--data", str(data), "--sizes", "", "--json")
     assert done.code == 0
     assert {row["way"] for row in json.loads(done.out)["memory"]} >= {OURS, "BM25", "meaning"}
 
 
-@pytest.mark.parametrize(("options", "message"), [((), "locomo"), (("--data", "{data}", "--sizes", "5,x"), "--sizes")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "locomo"),
+        (("--data", "{data}", "--sizes", "5,x"), "--sizes"),
+        (("--data", "{data}", "--encoder", "gpt"), "words, sentences"),
+    ],
+)
 def test_wrong_options_are_explained(
     data: Path, options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

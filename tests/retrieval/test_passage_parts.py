@@ -99,3 +99,16 @@ def test_a_text_that_ends_with_a_question_asks() -> None:
 def test_a_month_is_named_in_words_if_there_is_one() -> None:
     assert month_of(1_690_000_000.0) == "July 2023"
     assert [month_of(time) for time in (0.0, float("inf"), 1e30, float("nan"))] == [""] * 4
+
+
+@pytest.mark.parametrize("dimensions", [64, 256, 384])
+def test_vectors_are_nearer_the_more_signs_are_equal(dimensions: int) -> None:
+    vector = np.random.default_rng(1).standard_normal(dimensions).astype(np.float32)
+    rows = np.stack([vector, vector, vector, -vector])
+    rows[1, :5] *= -1
+    rows[2, :60] *= -1
+    rows[3, 0] *= -1
+    vectors = CodedVectors("encoded", dimensions)
+    vectors.rows, vectors.codes = to_bytes(rows), bit_codes(rows)
+    near = vectors.nearness(vector).astype(int)
+    assert (near[0] - near).tolist() == [0, 5, 60, dimensions - 1]

@@ -4,10 +4,10 @@
 
 import typer
 
-from builtin_tools.memory.commands import facts, ingest, learned
+from builtin_tools.memory.commands import facts, ingest, learned, reindex
 
 app = typer.Typer(
-    help="The memory: search, list, show, add, ingest, forget, export and import; profile, lessons and consolidation.",
+    help="The memory: search, list, show, add, ingest, forget, reindex, export, import; profile, lessons, dream.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -22,6 +22,7 @@ for command in (
     learned.profile,
     learned.lessons,
     learned.dream,
+    reindex.reindex,
 ):
     app.command()(command)
 app.command("import")(facts.import_)

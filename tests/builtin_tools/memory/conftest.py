@@ -10,6 +10,7 @@ import pytest
 
 from acquired_skills.store.past_requests import PastRequests
 from builtin_tools.memory.dream.plans import DreamPlans
+from builtin_tools.memory.encoder import EncoderLoader
 from builtin_tools.memory.erasure import Erasure, Places
 from builtin_tools.memory.indexing import MemoryIndexes
 from builtin_tools.memory.service import MemoryService
@@ -54,18 +55,23 @@ class MemoryHome:
     clock: SetClock
 
     def close(self) -> None:
+        self.service.reindexing.close()
         self.indexes.close()
         self.store.close()
         self.records.close()
 
 
 def open_memory(
-    root: Path, clock: SetClock, embedder: WordLlamaEmbedder, new_id: Callable[[], str] | None = None
+    root: Path,
+    clock: SetClock,
+    embedder: WordLlamaEmbedder,
+    new_id: Callable[[], str] | None = None,
+    encoder: EncoderLoader | None = None,
 ) -> MemoryHome:
     """Open the memory of a home without an engine."""
     root.mkdir(exist_ok=True)
     store = MemoryStore.open(root / "memory.db", clock, new_id)
-    indexes = MemoryIndexes(root / "memory_index", store, lambda: embedder)
+    indexes = MemoryIndexes(root / "memory_index", store, lambda: embedder, encoder)
     records = Records.open(f"sqlite:///{root / 'records.db'}")
     requests = PastRequests(records)
     places = Places(root, root / "backups", (root / "records.db", root / "memory.db"))

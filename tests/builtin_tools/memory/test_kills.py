@@ -2,7 +2,9 @@
 
 import random
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,9 @@ from builtin_tools.memory.recall import RecallRequest
 from builtin_tools.memory.scope import MemoryScope
 from engine.stores.embedder import WordLlamaEmbedder
 from tests.builtin_tools.memory.conftest import SetClock, open_memory
-from tests.builtin_tools.memory.victim import ADA, insert_and_forget
+from tests.builtin_tools.memory.stored_vectors import right_vectors, stored_vectors
+from tests.builtin_tools.memory.victim import ADA, insert_and_forget, insert_and_forget_encoded
+from tests.retrieval.topic_encoder import loader_of, topic_encoder
 from tests.stores.processes import Other, other
 
 pytestmark = [pytest.mark.spec("MEM-1", "MEM-6"), pytest.mark.slow]
@@ -27,13 +31,25 @@ def test_200_kills_during_insert_and_forget_lose_nothing(tmp_path: Path, embedde
     kill_often(tmp_path, embedder, 200)
 
 
-def kill_often(folder: Path, embedder: WordLlamaEmbedder, times: int) -> None:
+@pytest.mark.spec("MEM-12")
+@pytest.mark.timeout(600)
+def test_kills_with_an_encoder_leave_words_and_vectors_that_agree(tmp_path: Path, embedder: WordLlamaEmbedder) -> None:
+    kill_often(tmp_path, embedder, 5, insert_and_forget_encoded)
+    home = open_memory(tmp_path / "home", SetClock(), embedder, encoder=loader_of(topic_encoder()))
+    home.service.reindexing.run()
+    assert stored_vectors(home) == right_vectors(home)
+    home.close()
+
+
+def kill_often(
+    folder: Path, embedder: WordLlamaEmbedder, times: int, victim: Callable[[Any, str, int], None] = insert_and_forget
+) -> None:
     pick = random.Random(times)
     home = folder / "home"
     home.mkdir()
     expected: dict[str, str] = {}  # id -> text of what must be there
     for round_number in range(times):
-        with other(insert_and_forget, str(home), round_number) as process:
+        with other(victim, str(home), round_number) as process:
             steps = heard_until_killed(process, pick.randrange(3, 25), pick.random() * 0.05)
         unsure = follow(steps, expected)
         check(home, embedder, expected, unsure)

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,24 @@ from builtin_tools.memory.recall import RecallRequest
 from builtin_tools.memory.scope import MemoryScope
 from builtin_tools.memory.service import FactToAdd
 from engine.contract.turn import Turn
-from engine.stores.embedder import WordLlamaEmbedder
+from engine.retrieval.passage_encoder import PassageEncoder
+from engine.retrieval.passage_fit import SENTENCE_FIT
+from engine.stores.embedder import Vectors, WordLlamaEmbedder
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.builtin_tools.memory.conftest import SetClock, open_memory
 from tests.builtin_tools.memory.dreamer import Dreamer
+from tests.retrieval.topic_encoder import TopicEncoder, loader_of, topic_encoder
 
 ADA = Turn(user="ada")
 SECTIONS = 6  # of each document
 OTHERS = ("Rome", "Oslo", "Bonn", "Lyon", "Kyiv")
 
 
-def insert_and_forget(pipe: Any, folder: str, seed: int) -> None:
+def insert_and_forget(pipe: Any, folder: str, seed: int, *, encoded: bool = False) -> None:
     """Insert facts, which sometimes close others, search, and forget, telling the pipe after each step."""
     pick = random.Random(seed)
-    home = open_memory(Path(folder), SetClock(), WordLlamaEmbedder())
+    loader = loader_of(topic_encoder()) if encoded else None
+    home = open_memory(Path(folder), SetClock(), WordLlamaEmbedder(), encoder=loader)
     service = home.service
     pipe.send(("ready", "", ""))
     number = 0
@@ -43,6 +48,11 @@ def insert_and_forget(pipe: Any, folder: str, seed: int) -> None:
             pipe.send(("forgetting", victim.text, victim.id))
             service.erasure.erase([victim])
             pipe.send(("forgot", victim.text, victim.id))
+
+
+def insert_and_forget_encoded(pipe: Any, folder: str, seed: int) -> None:
+    """Do the same with an encoder."""
+    insert_and_forget(pipe, folder, seed, encoded=True)
 
 
 def document(version: str) -> bytes:
@@ -86,3 +96,24 @@ async def _ingest_and_dream(pipe: Any, folder: Path, seed: int) -> None:
             if pick.random() < 0.5:
                 await dreamer.dreaming.undo(plan)
                 pipe.send(("undone", plan.id, ""))
+
+
+class TalkativeEncoder(TopicEncoder):
+    """Tells the pipe how many texts it is about to encode."""
+
+    def __init__(self, pipe: Any) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self._pipe.send(("encoding", str(len(texts)), ""))
+        return super().embed(texts)
+
+
+def reindex(pipe: Any, folder: str) -> None:
+    """Re-index a memory for an encoder, telling the pipe before each batch, and finally that all is done."""
+    loader = loader_of(PassageEncoder(TalkativeEncoder(pipe), SENTENCE_FIT))
+    home = open_memory(Path(folder), SetClock(), WordLlamaEmbedder(), encoder=loader)
+    home.service.reindexing.run()
+    pipe.send(("done", "", ""))
+    home.close()
