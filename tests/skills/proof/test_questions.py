@@ -94,6 +94,11 @@ async def test_a_check_that_wrong_results_also_pass_does_not_count_and_is_named(
     assert "`between [-1000000, 1000000]` is also true of most wrong results of `add_one(number=100)`" in str(found)
 
 
+async def test_a_right_prediction_for_which_nobody_asked_does_not_count_and_is_named(box: NamespaceSandbox) -> None:
+    found = await refused(box, proposal(body=BODY, expected=(predicted(-123_456),)))
+    assert "`add_one(number=-123456)` agrees, but proves nothing" in str(found)
+
+
 async def test_a_prediction_that_repeats_a_test_does_not_count(box: NamespaceSandbox) -> None:
     asked = await refused(box, proposal(body=BODY))
     again = await refused(box, proposal(body=BODY, expected=(predicted(1), predicted(1))))
