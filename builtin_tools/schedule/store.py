@@ -3,7 +3,7 @@
 Every commit survives a power failure: otherwise an instant could run a second time afterwards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,9 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from builtin_tools.schedule.claims import (
     ClaimedInstant,
-    InstantOutcome,
     claim,
-    finish,
     pause,
     release_dead,
-    start,
 )
 from builtin_tools.schedule.clock_changes import clock_was_set_back, follow_clock_back
 from builtin_tools.schedule.due_instants import add_due_instants, instant_row, note_latest, update_ready
@@ -216,15 +213,15 @@ class JobStore:
             claimed = claim(connection, worker, now, free) if free > 0 else []
             return WorkStep(claimed, unknown, now if added else _planned(connection))
 
-    def start(self, claimed: ClaimedInstant, worker: str, *, repeatable: bool) -> bool:
-        """See `claims.start`."""
-        with self._records.begin() as connection:
-            return start(connection, claimed, worker, self.now(), repeatable=repeatable)
+    def apply(self, changes: Sequence[Callable[[Connection, int], Any]]) -> list[Any]:
+        """Apply changes, such as `claims.start` and `claims.finish`, in one transaction, and return their results.
 
-    def finish(self, claimed: ClaimedInstant, worker: str, outcome: InstantOutcome) -> bool:
-        """See `claims.finish`."""
+        Args:
+            changes: Each receives the connection and the current time.
+        """
         with self._records.begin() as connection:
-            return finish(connection, claimed, worker, outcome, self.now())
+            now = self.now()
+            return [change(connection, now) for change in changes]
 
     def generation(self) -> int:
         """Return a number that changes with every change that a person or a model makes. Takes microseconds."""

@@ -2,28 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from builtin_tools.schedule.claims import ClaimedInstant, InstantOutcome
+from builtin_tools.schedule.claims import ClaimedInstant, InstantOutcome, finish, start
 from builtin_tools.schedule.execution import execute
+from builtin_tools.schedule.grouped_writes import GroupedWrites
 from builtin_tools.schedule.store import JobStore, WorkStep
 from builtin_tools.schedule.triggers.wall_time import SECOND
 from engine.contract.background import BackgroundHost
 from engine.contract.context import Clock
-from engine.contract.failure import ConfigError
 from engine.contract.scheduler import InstantState
 from engine.stores.engine_lock import EngineLock
-from engine.stores.locks import StoreBusy
 
 POLL_S = 1.0
 DEAD_S = 5.0
-_AGAIN_S = 1.0  # pause before an outcome that could not be stored is stored again
-
-T = TypeVar("T")
 log = logging.getLogger("knackbox.schedule")
 
 
@@ -63,6 +55,7 @@ class JobWorker:
         self._stop_s = stop_s
         self._poll_s = poll_s
         self._dead_s = dead_s
+        self._writes = GroupedWrites(store.apply)
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self, host: BackgroundHost) -> None:
@@ -103,20 +96,26 @@ class JobWorker:
     async def _run(self, host: BackgroundHost, claimed: ClaimedInstant, worker: str) -> None:
         """Run an instant, and record how it ended. Cancelling this cancels the run, and the end is still recorded."""
 
-        async def start(repeatable: bool) -> bool:
-            return await asyncio.to_thread(lambda: self._store.start(claimed, worker, repeatable=repeatable))
+        async def begin(repeatable: bool) -> bool:
+            return await self._writes.write(
+                lambda connection, now: start(connection, claimed, worker, now, repeatable=repeatable)
+            )
 
+        outcome: InstantOutcome | None
         try:
-            outcome = await execute(host, claimed, start, self._store.now)
+            outcome = await execute(host, claimed, begin, self._store.now)
+        except asyncio.CancelledError:
+            outcome = InstantOutcome(InstantState.DUE, reason="its worker was stopped", retry_at=self._store.now())
         except Exception as error:
             log.exception("The job %s failed in an unexpected way.", claimed.job.id)
             reason = f"{type(error).__name__}: {error}; it may have had an effect"
             outcome = InstantOutcome(InstantState.UNKNOWN, reason=reason)
-        if outcome is not None:
-            await stored(lambda: self._store.finish(claimed, worker, outcome))
-            if outcome.state in (InstantState.FAILED, InstantState.UNKNOWN):
-                name = claimed.job.request.name
-                log.warning("The job %s (%s): %s. %s", claimed.job.id, name, outcome.state, outcome.reason)
+        if outcome is None:
+            return
+        ended = outcome
+        await self._writes.write(lambda connection, now: finish(connection, claimed, worker, ended, now))
+        if ended.state in (InstantState.FAILED, InstantState.UNKNOWN):
+            log.warning("The job %s (%s): %s. %s", claimed.job.id, claimed.job.request.name, ended.state, ended.reason)
 
     async def _end_running(self) -> None:
         """Let running instants end, and cancel those that take too long."""
@@ -126,13 +125,3 @@ class JobWorker:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running)
-
-
-async def stored(write: Callable[[], T]) -> T:
-    """Write to the database, and try again as long as it is busy or the disk is full."""
-    while True:
-        try:
-            return await asyncio.to_thread(write)
-        except (StoreBusy, ConfigError, SQLAlchemyError) as error:
-            log.warning("The end of a run is not stored yet; this is tried again: %s", error)
-            await asyncio.sleep(_AGAIN_S)

@@ -49,10 +49,11 @@ class EngineHost:
 
 
 @asynccontextmanager
-async def background(engine: Engine) -> AsyncIterator[None]:
-    """Run the background services of an engine's packs while the context is open."""
+async def background(engine: Engine, *, enabled: bool = True) -> AsyncIterator[None]:
+    """Run the background services of an engine's packs while the context is open, if they are enabled."""
     host = EngineHost(engine)
-    tasks = [asyncio.create_task(_keep_running(each, host), name="background") for each in engine.background_services]
+    services = engine.background_services if enabled else ()
+    tasks = [asyncio.create_task(_keep_running(each, host), name="background") for each in services]
     try:
         yield
     finally:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from builtin_tools.schedule.claims import ClaimedInstant, InstantOutcome
+from builtin_tools.schedule.claims import ClaimedInstant, InstantOutcome, finish, start
 from builtin_tools.schedule.job_rows import StoredJob
 from builtin_tools.schedule.store import JobStore
 from builtin_tools.schedule.triggers.spoken import read_schedule
@@ -58,6 +58,18 @@ def run_all(store: JobStore, worker: str = "w", state: InstantState = InstantSta
 def run(
     store: JobStore, claimed: ClaimedInstant, worker: str = "w", state: InstantState = InstantState.DONE
 ) -> tuple[str, int]:
-    assert store.start(claimed, worker, repeatable=False)
-    assert store.finish(claimed, worker, InstantOutcome(state))
+    assert begin(store, claimed, worker)
+    assert end(store, claimed, worker, state)
     return claimed.job.id, claimed.instant
+
+
+def begin(store: JobStore, claimed: ClaimedInstant, worker: str, *, repeatable: bool = False) -> bool:
+    """Record that an attempt begins."""
+    (begun,) = store.apply([lambda connection, now: start(connection, claimed, worker, now, repeatable=repeatable)])
+    return bool(begun)
+
+
+def end(store: JobStore, claimed: ClaimedInstant, worker: str, state: InstantState = InstantState.DONE) -> bool:
+    """Record that an attempt has ended."""
+    (ended,) = store.apply([lambda connection, now: finish(connection, claimed, worker, InstantOutcome(state), now)])
+    return bool(ended)

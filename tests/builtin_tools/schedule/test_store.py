@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from builtin_tools.schedule.claims import MOST_DEATHS, InstantOutcome, delete_old
+from builtin_tools.schedule.claims import MOST_DEATHS, delete_old
 from builtin_tools.schedule.store import JobStore, TooManyJobs, UnknownJob
 from builtin_tools.schedule.triggers.wall_time import instant_of
 from engine.contract.scheduler import InstantState, JobLimits, JobState, Misfire
-from tests.builtin_tools.schedule.jobs import START, SteppedClock, new_job, run, run_all
+from tests.builtin_tools.schedule.jobs import START, SteppedClock, begin, end, new_job, run, run_all
 
 pytestmark = pytest.mark.spec("JOB-1")
 
@@ -139,7 +139,7 @@ def test_two_workers_never_hold_the_same_job(store: JobStore, clock: SteppedCloc
     assert len(second) == 6
     assert len({each.job.id for each in [*first, *second]}) == 10
     assert store.step("three", 100, None).claimed == []
-    assert not store.start(first[0], "two", repeatable=False)
+    assert not begin(store, first[0], "two", repeatable=False)
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,11 @@ def test_what_a_dead_worker_held_is_repeated_only_if_that_is_safe(
     clock.later(hours=1)
     (held,) = store.step("dead", 1, None).claimed
     if begun:
-        assert store.start(held, "dead", repeatable=repeatable)
+        assert begin(store, held, "dead", repeatable=repeatable)
     step = store.step("alive", 0, lambda worker: worker != "dead")
     assert len(step.unknown) == (then is InstantState.UNKNOWN)
     assert states(store, "a") == {then: 1}
-    assert not store.finish(held, "dead", InstantOutcome(InstantState.DONE))
+    assert not end(store, held, "dead")
     assert len(store.step("alive", 1, None).claimed) == (then is InstantState.DUE)
 
 
@@ -170,7 +170,7 @@ def test_an_instant_whose_workers_keep_dying_is_given_up(store: JobStore, clock:
     clock.later(days=1)
     for _ in range(MOST_DEATHS):
         (held,) = store.step("dead", 1, lambda worker: False).claimed
-        assert store.start(held, "dead", repeatable=True)
+        assert begin(store, held, "dead", repeatable=True)
     assert store.step("alive", 1, lambda worker: False).claimed == []
     assert states(store, "a") == {InstantState.UNKNOWN: 1}
 
