@@ -7,7 +7,6 @@ that apply now.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 from builtin_tools.schedule.claims import ClaimedInstant, InstantOutcome
 from builtin_tools.schedule.triggers.wall_time import SECOND
@@ -20,8 +19,8 @@ from engine.contract.spec import Origin, ToolSpec
 FIRST_WAIT_S = 30.0  # before the second attempt; doubled before each further one
 LONGEST_WAIT_S = 3600.0
 _INTERRUPTED = "may_have_happened"  # reason of a keyed call whose first attempt was interrupted
+_REPLAYED = "the result of an earlier call with the same idempotency key; nothing was run"
 
-T = TypeVar("T")
 Start = Callable[[bool], Awaitable[bool]]
 
 
@@ -69,7 +68,7 @@ def outcome_of(result: ToolResult, claimed: ClaimedInstant, now: int) -> Instant
     """Return how an attempt ended that got a result."""
     if result.success or result.failure is None:
         state = InstantState.DONE if result.success else InstantState.FAILED
-        return InstantOutcome(state, result.text)
+        return InstantOutcome(state, result.text, _REPLAYED if result.audit.end == "replayed" else "")
     failure = result.failure
     reason = f"{failure.failure_class}: {failure.reason}"
     if failure.reason == _INTERRUPTED:

@@ -93,6 +93,12 @@ class JobStore:
             connection.execute(JOBS.insert().values(row_of_job(job)))
             self._records.bump(GENERATION, connection)
 
+    def add_all(self, jobs: Sequence[StoredJob]) -> None:
+        """Add many jobs at once, without a limit."""
+        with self._records.begin() as connection:
+            connection.execute(JOBS.insert(), [row_of_job(each) for each in jobs])
+            self._records.bump(GENERATION, connection)
+
     def job(self, user: str | None, job_id: str) -> StoredJob:
         """Return a job of a user; of any user for None.
 

@@ -128,7 +128,16 @@ async def open_jobs(root: Path, settings: Settings | None = None) -> AsyncIterat
         """
         return await pings.note(ctx, what)
 
-    source = StaticSource("test", [ping, look, shut_down])
+    @tool(idempotency_key_fields=("what",))
+    async def pay(ctx: CallContext, what: str) -> str:
+        """Pay for something.
+
+        Args:
+            what: What to pay for.
+        """
+        return await pings.note(ctx, what)
+
+    source = StaticSource("test", [ping, look, shut_down, pay])
     chosen = settings or Settings()
     async with Engine.open(root, settings=chosen, sources=[source], sandbox=NoSandbox(), clock=clock) as engine:
         yield JobHome(engine, clock, pings, root)

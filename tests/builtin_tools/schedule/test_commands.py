@@ -1,5 +1,6 @@
 """`knackbox jobs` for people, and the processes that run jobs: `work`, `serve` and `mcp`."""
 
+import json
 import os
 import signal
 import subprocess
@@ -123,3 +124,21 @@ def test_work_without_isolation_is_refused(tmp_path: Path, capfd: pytest.Capture
     refused = here(capfd, "--home", str(tmp_path), "--unsafe-no-sandbox", "work")
     assert refused.code == 3
     assert "never run without isolation" in refused.err
+
+
+@pytest.mark.spec("JOB-1")
+def test_a_run_whose_worker_was_killed_is_unknown_and_not_repeated(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = {"language": "python", "code": "import time; time.sleep(60)"}
+    arguments = ("--tool", "execute", "--arguments", json.dumps(code))
+    job_id = jobs(capfd, tmp_path, "add", "slow", "in 1 second", *arguments).out.strip()
+
+    def states() -> list[tuple[str, int]]:
+        return [(each["state"], each["attempts"]) for each in jobs(capfd, tmp_path, "history", job_id, "--json").last]
+
+    with running(tmp_path, "work"):
+        eventually_sync(lambda: states() == [("claimed", 1)], pause_s=0.3)
+    with running(tmp_path, "work"):
+        eventually_sync(lambda: states() == [("unknown", 1)], pause_s=0.3)
+    assert "may have had an effect" in jobs(capfd, tmp_path, "history", job_id).out

@@ -161,3 +161,17 @@ async def test_jobs_of_one_home_are_shared_by_engines(home: JobHome, tmp_path: P
     job_id = await home.create()
     async with open_jobs(tmp_path) as other:
         assert [job.id for job, _ in other.engine.need(ScheduleService).store.jobs("ada")] == [job_id]
+
+
+async def test_a_keyed_call_that_took_place_is_not_made_again_and_the_history_says_so(home: JobHome) -> None:
+    job_id = await home.create(tool="pay", schedule="every 1 hour")
+    async with home.working():
+        for _ in range(2):
+            home.clock.later(hours=1)
+            await eventually(lambda: (found := home.newest(job_id)) and found.at == home.clock.time and found.ended)
+    second, first = home.service.store.history(None, job_id, 2)
+    assert len(home.pings.seen) == 1
+    assert (first.state, first.reason) == (InstantState.DONE, "")
+    assert second.state is InstantState.DONE
+    assert "same idempotency key" in second.reason
+    assert second.text == first.text

@@ -71,8 +71,8 @@ class SimulatedYear:
                 jitter_s=self.pick.choice([0, 0, 30]),
                 action=JobAction("tool", self.pick.choice(["look", "ping"])),
             )
-            self.store.add(job, jobs)
             self.jobs.append(job)
+        self.store.add_all(self.jobs)
 
     def move(self, by: timedelta) -> None:
         self.now += by
