@@ -24,7 +24,7 @@ from engine.stores.engine_lock import EngineLock
 
 T = TypeVar("T")
 LOCAL = Turn().user
-JobId = Annotated[str, typer.Argument(help="The id of the job.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The id of the job, or its name if no other has it.")]
 User = Annotated[str, typer.Option("--user", help="The user of the new job; the default is this machine's user.")]
 Only = Annotated[str | None, typer.Option("--user", help="Only the jobs of this user.")]
 
@@ -113,7 +113,7 @@ def list_(ctx: typer.Context, user: Only = None, as_json: Json = False) -> None:
 @app.command()
 def show(ctx: typer.Context, job_id: JobId, as_json: Json = False) -> None:
     """Show a job and its latest run."""
-    job = _with_store(ctx, lambda store: _job(store, job_id))
+    job = _with_job(ctx, job_id, _job)
     shown = {"user": job.user, "agent": job.agent, **job_output(job), "arguments": dict(job.request.action.arguments)}
     if wants_json(ctx, as_json):
         emit_json(shown)
@@ -131,7 +131,7 @@ def history(
     as_json: Json = False,
 ) -> None:
     """List the times at which a job ran or should have run, newest first."""
-    found = _with_store(ctx, lambda store: store.history(None, job_id, limit))
+    found = _with_job(ctx, job_id, lambda store, found: store.history(None, found, limit))
     rows = [instant_output(each) for each in found]
     if wants_json(ctx, as_json):
         emit_json(rows)
@@ -150,7 +150,7 @@ def history(
 @app.command()
 def pause(ctx: typer.Context, job_id: JobId) -> None:
     """Stop a job until it is resumed. A run that has begun continues."""
-    _with_store(ctx, lambda store: store.pause(None, job_id, "on request"))
+    _with_job(ctx, job_id, lambda store, found: store.pause(None, found, "on request"))
     say(f"paused {job_id}.")
 
 
@@ -158,35 +158,47 @@ def pause(ctx: typer.Context, job_id: JobId) -> None:
 def resume(ctx: typer.Context, job_id: JobId) -> None:
     """Continue a paused job at its next time, with a new budget."""
 
-    def change(store: JobStore) -> ScheduledJob:
-        store.resume(None, job_id)
-        return _job(store, job_id)
+    def change(store: JobStore, found: str) -> ScheduledJob:
+        store.resume(None, found)
+        return _job(store, found)
 
-    say(f"{job_id}: next run {_when(_with_store(ctx, change))}.")
+    say(f"{job_id}: next run {_when(_with_job(ctx, job_id, change))}.")
 
 
 @app.command()
 def run(ctx: typer.Context, job_id: JobId) -> None:
     """Run a job once, as soon as a worker is free."""
-    _with_store(ctx, lambda store: store.run_now(None, job_id))
+    _with_job(ctx, job_id, lambda store, found: store.run_now(None, found))
     say(f"{job_id} runs as soon as a worker is free. knackbox jobs history {job_id} shows the result.")
 
 
 @app.command()
 def delete(ctx: typer.Context, job_id: JobId) -> None:
     """Delete a job and its history."""
-    _with_store(ctx, lambda store: store.delete(None, job_id))
+    _with_job(ctx, job_id, lambda store, found: store.delete(None, found))
     say(f"deleted {job_id}.")
 
 
-def _with_store(ctx: typer.Context, work: Callable[[JobStore], T]) -> T:
-    """Open an engine, and call a function with the store of the jobs in a thread."""
+def _with_job(ctx: typer.Context, given: str, work: Callable[[JobStore, str], T]) -> T:
+    """Open an engine, and call a function with the store and the id of a job in a thread.
 
-    async def with_store(engine: Engine) -> T:
-        return await asyncio.to_thread(work, _store(engine))
+    Args:
+        ctx: The context of the command.
+        given: The id or the name of the job.
+        work: The function.
+    """
+
+    def on_job(store: JobStore) -> T:
+        named = [job.id for job, _ in store.jobs(None) if given in (job.id, job.request.name)]
+        if len(named) > 1 and given not in named:
+            fail(f"several jobs are called {given}: {', '.join(named)}. Give one of these ids.", Exit.USAGE)
+        return work(store, given if given in named or not named else named[0])
+
+    async def in_thread(engine: Engine) -> T:
+        return await asyncio.to_thread(on_job, _store(engine))
 
     with _reported(), working("reading") as spinner:
-        return with_engine(ctx, with_store, spinner)
+        return with_engine(ctx, in_thread, spinner)
 
 
 @contextmanager

@@ -38,6 +38,11 @@ def test_a_job_is_added_shown_paused_resumed_and_deleted(tmp_path: Path, capfd: 
     assert jobs(capfd, tmp_path, "show", job_id, "--json").last["state"] == "paused"
     assert "next run" in jobs(capfd, tmp_path, "resume", job_id).err
     assert jobs(capfd, tmp_path, "history", job_id).err.endswith("it has not run yet.\n")
+    assert jobs(capfd, tmp_path, "run", "the time").code == 0
+    assert [each["state"] for each in jobs(capfd, tmp_path, "history", "the time", "--json").last] == ["due"]
+    other = jobs(capfd, tmp_path, "add", "the time", "every 1 hour", *PING).out.strip()
+    ambiguous = jobs(capfd, tmp_path, "pause", "the time")
+    assert (ambiguous.code, other in ambiguous.err) == (2, True)
     assert jobs(capfd, tmp_path, "delete", job_id).code == 0
     assert jobs(capfd, tmp_path, "show", job_id).code == 2
 
