@@ -8,7 +8,6 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from builtin_tools.schedule.job_rows import scheduled_job
 from builtin_tools.schedule.manage_tasks import instant_output, job_output
 from builtin_tools.schedule.service import ScheduleService, check_action
 from builtin_tools.schedule.store import JobStore, UnknownJob
@@ -89,8 +88,7 @@ def list_(ctx: typer.Context, user: Only = None, as_json: Json = False) -> None:
     """List the jobs, those with the earliest next run first."""
 
     async def work(engine: Engine) -> tuple[list[ScheduledJob], bool]:
-        found = await asyncio.to_thread(_store(engine).jobs, user)
-        jobs = [scheduled_job(job, last) for job, last in found]
+        jobs = await asyncio.to_thread(_store(engine).jobs, user)
         return jobs, await asyncio.to_thread(_worker_runs, engine)
 
     with working("reading") as spinner:
@@ -106,6 +104,9 @@ def list_(ctx: typer.Context, user: Only = None, as_json: Json = False) -> None:
         print_table(("id", "user", "name", "schedule", "next run", "last"), rows)
     else:
         say("there are no jobs.")
+    for job in jobs:
+        if job.unknown:
+            say(f"{job.request.name}: {job.unknown} runs were interrupted. See knackbox jobs history {job.id}.")
     if not worker:
         say("no process runs jobs now. Start knackbox work, serve or mcp.")
 
@@ -113,7 +114,7 @@ def list_(ctx: typer.Context, user: Only = None, as_json: Json = False) -> None:
 @app.command()
 def show(ctx: typer.Context, job_id: JobId, as_json: Json = False) -> None:
     """Show a job and its latest run."""
-    job = _with_job(ctx, job_id, _job)
+    job = _with_job(ctx, job_id, lambda store, found: store.view(None, found))
     shown = {"user": job.user, "agent": job.agent, **job_output(job), "arguments": dict(job.request.action.arguments)}
     if wants_json(ctx, as_json):
         emit_json(shown)
@@ -160,7 +161,7 @@ def resume(ctx: typer.Context, job_id: JobId) -> None:
 
     def change(store: JobStore, found: str) -> ScheduledJob:
         store.resume(None, found)
-        return _job(store, found)
+        return store.view(None, found)
 
     say(f"{job_id}: next run {_when(_with_job(ctx, job_id, change))}.")
 
@@ -189,7 +190,7 @@ def _with_job(ctx: typer.Context, given: str, work: Callable[[JobStore, str], T]
     """
 
     def on_job(store: JobStore) -> T:
-        named = [job.id for job, _ in store.jobs(None) if given in (job.id, job.request.name)]
+        named = [job.id for job in store.jobs(None) if given in (job.id, job.request.name)]
         if len(named) > 1 and given not in named:
             fail(f"several jobs are called {given}: {', '.join(named)}. Give one of these ids.", Exit.USAGE)
         return work(store, given if given in named or not named else named[0])
@@ -210,11 +211,6 @@ def _reported() -> Iterator[None]:
         fail(f"there is no job {error}. knackbox jobs list shows all jobs.", Exit.USAGE)
     except ToolFailure as error:
         fail(str(error), Exit.USAGE)
-
-
-def _job(store: JobStore, job_id: str) -> ScheduledJob:
-    last = store.history(None, job_id, 1)
-    return scheduled_job(store.job(None, job_id), last[0] if last else None)
 
 
 def _store(engine: Engine) -> JobStore:

@@ -15,7 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from engine.contract.failure import ConfigError
 from engine.stores.locks import StoreBusy
 
-_AGAIN_S = 1.0  # pause after the database was busy or the disk was full
+AGAIN_S = 1.0  # pause after the database was busy or the disk was full
+TEMPORARY = (StoreBusy, ConfigError, SQLAlchemyError)
 
 T = TypeVar("T")
 Change = Callable[[Connection, int], Any]
@@ -57,10 +58,10 @@ class GroupedWrites:
             batch, self._waiting = self._waiting, []
             try:
                 results = await asyncio.to_thread(self._apply, [change for change, _ in batch])
-            except (StoreBusy, ConfigError, SQLAlchemyError) as error:
+            except TEMPORARY as error:
                 log.warning("The state of jobs is not stored yet; this is tried again: %s", error)
                 self._waiting = batch + self._waiting
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(AGAIN_S)
                 continue
             for (_, future), result in zip(batch, results, strict=True):
                 future.set_result(result)

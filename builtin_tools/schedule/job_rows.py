@@ -101,7 +101,7 @@ def instant_of_row(row: Row[Any]) -> JobInstant:
     )
 
 
-def scheduled_job(job: StoredJob, last: JobInstant | None) -> ScheduledJob:
+def scheduled_job(job: StoredJob, last: JobInstant | None = None, unknown: int = 0) -> ScheduledJob:
     """Return a job as tools see it."""
     zone = known_zone(job.trigger.zone)
     return ScheduledJob(
@@ -117,4 +117,5 @@ def scheduled_job(job: StoredJob, last: JobInstant | None) -> ScheduledJob:
         runs=job.runs,
         tokens=job.tokens,
         last=last,
+        unknown=unknown,
     )

@@ -1,6 +1,5 @@
 """`manage_tasks`: creates and manages jobs, which run by the clock."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -56,6 +55,7 @@ class JobOutput(TypedDict):
         does: What it does.
         why: Why it is paused or has ended.
         last: Its latest time; null if it never ran.
+        unknown: How many of its runs were interrupted and may have had an effect.
     """
 
     id: str
@@ -68,6 +68,7 @@ class JobOutput(TypedDict):
     why: str
     runs: int
     last: InstantOutput | None
+    unknown: int
 
 
 @tool(
@@ -193,6 +194,7 @@ def job_output(job: ScheduledJob) -> JobOutput:
         "why": job.why,
         "runs": job.runs,
         "last": None if job.last is None else instant_output(job.last),
+        "unknown": job.unknown,
     }
 
 
@@ -236,14 +238,10 @@ def _required(value: str | None, what: str) -> str:
 def _line(job: ScheduledJob) -> str:
     when = f"next run {job.next_run:%a %Y-%m-%d %H:%M:%S %Z}" if job.next_run is not None else f"{job.state}: {job.why}"
     last = "" if job.last is None else f"; last: {_instant_line(job.last)}"
-    return f"{job.request.name} ({job.meaning}), {what_it_does(job.request.action)[:80]}; {when}{last}"
+    unknown = f"; {job.unknown} runs were interrupted and may have had an effect, see `history`" if job.unknown else ""
+    return f"{job.request.name} ({job.meaning}), {what_it_does(job.request.action)[:80]}; {when}{last}{unknown}"
 
 
 def _instant_line(instant: JobInstant) -> str:
     detail = instant.reason or " ".join(instant.text.split())[:80]
     return f"{instant.at:%Y-%m-%d %H:%M:%S} UTC {instant.state}" + (f" ({detail})" if detail else "")
-
-
-def instant_lines(instants: Sequence[JobInstant]) -> list[str]:
-    """Return a line for each instant."""
-    return [_instant_line(each) for each in instants]

@@ -86,7 +86,7 @@ class ScheduleService:
         except TooManyJobs as error:
             text = f"{error} Delete one first, or raise `most_jobs` in [packs.schedule]."
             raise refusal(text, "too_many_jobs") from error
-        return scheduled_job(job, None)
+        return scheduled_job(job)
 
     def port(self, turn: Turn) -> "TurnScheduler":
         """Return the jobs of a turn's user, for `CallContext.scheduler`."""
@@ -118,11 +118,10 @@ class TurnScheduler:
         return await self._service.create(self._turn, request)
 
     async def jobs(self) -> Sequence[ScheduledJob]:
-        found = await asyncio.to_thread(self._store.jobs, self._turn.user)
-        return [scheduled_job(job, last) for job, last in found]
+        return await asyncio.to_thread(self._store.jobs, self._turn.user)
 
     async def job(self, job_id: str) -> ScheduledJob:
-        return await asyncio.to_thread(self._shown, job_id)
+        return await self._changed(self._store.view, job_id)
 
     async def pause(self, job_id: str) -> ScheduledJob:
         await self._changed(self._store.pause, job_id, "on request")
@@ -145,14 +144,6 @@ class TurnScheduler:
     async def history(self, job_id: str, limit: int = 20) -> Sequence[JobInstant]:
         found: list[JobInstant] = await self._changed(self._store.history, job_id, limit)
         return found
-
-    def _shown(self, job_id: str) -> ScheduledJob:
-        try:
-            job = self._store.job(self._turn.user, job_id)
-            last = self._store.history(self._turn.user, job_id, 1)
-        except UnknownJob as error:
-            raise _unknown(job_id) from error
-        return scheduled_job(job, last[0] if last else None)
 
     async def _changed(self, change: Callable[..., Result], job_id: str, *more: object) -> Result:
         try:

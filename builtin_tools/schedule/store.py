@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 
 from builtin_tools.schedule.claims import (
     ClaimedInstant,
@@ -18,11 +18,11 @@ from builtin_tools.schedule.claims import (
 )
 from builtin_tools.schedule.clock_changes import clock_was_set_back, follow_clock_back
 from builtin_tools.schedule.due_instants import add_due_instants, instant_row, note_latest, update_ready
-from builtin_tools.schedule.job_rows import StoredJob, instant_of_row, job_of_row, row_of_job
-from builtin_tools.schedule.tables import CLAIMED, INSTANTS, JOBS, SCHEMA
+from builtin_tools.schedule.job_rows import StoredJob, instant_of_row, job_of_row, row_of_job, scheduled_job
+from builtin_tools.schedule.tables import CLAIMED, INSTANTS, JOBS, SCHEMA, UNKNOWN
 from builtin_tools.schedule.triggers.wall_time import instant_of
 from engine.contract.context import Clock
-from engine.contract.scheduler import InstantState, JobInstant, JobState
+from engine.contract.scheduler import InstantState, JobInstant, JobState, ScheduledJob
 from engine.stores.records import Records
 from engine.stores.sqlite_file import Contents
 
@@ -108,12 +108,21 @@ class JobStore:
         with self._records.read() as connection:
             return _found(connection, user, job_id)
 
-    def jobs(self, user: str | None) -> list[tuple[StoredJob, JobInstant | None]]:
+    def jobs(self, user: str | None) -> list[ScheduledJob]:
         """Return the jobs of a user, or of all users for None, with their latest instants, by their next instant."""
         with self._records.read() as connection:
             chosen = select(JOBS).order_by(JOBS.c.next_at.is_(None), JOBS.c.next_at, JOBS.c.created, JOBS.c.id)
             rows = connection.execute(chosen if user is None else chosen.where(JOBS.c.user == user)).all()
-            return [(job_of_row(row), next(iter(_history(connection, row.id, 1)), None)) for row in rows]
+            return [_view(connection, row) for row in rows]
+
+    def view(self, user: str | None, job_id: str) -> ScheduledJob:
+        """Return a job with its latest instant.
+
+        Raises:
+            UnknownJob: There is no such job.
+        """
+        with self._records.read() as connection:
+            return _view(connection, _row(connection, user, job_id))
 
     def history(self, user: str | None, job_id: str, limit: int) -> list[JobInstant]:
         """Return the latest instants of a job, newest first.
@@ -244,11 +253,21 @@ class JobStore:
             return _found(connection, user, job_id)
 
 
-def _found(connection: Connection, user: str | None, job_id: str) -> StoredJob:
+def _row(connection: Connection, user: str | None, job_id: str) -> Row[Any]:
     row = connection.execute(select(JOBS).where(JOBS.c.id == job_id)).one_or_none()
     if row is None or (user is not None and row.user != user):
         raise UnknownJob(job_id)
-    return job_of_row(row)
+    return row
+
+
+def _found(connection: Connection, user: str | None, job_id: str) -> StoredJob:
+    return job_of_row(_row(connection, user, job_id))
+
+
+def _view(connection: Connection, row: Row[Any]) -> ScheduledJob:
+    unknown = select(func.count()).where(UNKNOWN & (INSTANTS.c.job == row.id))
+    last = next(iter(_history(connection, row.id, 1)), None)
+    return scheduled_job(job_of_row(row), last, connection.execute(unknown).scalar_one())
 
 
 def _history(connection: Connection, job_id: str, limit: int) -> list[JobInstant]:

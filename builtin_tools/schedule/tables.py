@@ -54,8 +54,10 @@ INSTANTS = Table(
 # Literals, because SQLite uses a partial index only for a query that contains the index's condition literally.
 DUE = INSTANTS.c.state == literal_column(f"'{InstantState.DUE.value}'")
 CLAIMED = INSTANTS.c.state == literal_column(f"'{InstantState.CLAIMED.value}'")
+UNKNOWN = INSTANTS.c.state == literal_column(f"'{InstantState.UNKNOWN.value}'")
 Index("job_instants_due", INSTANTS.c.job, INSTANTS.c.due_at, sqlite_where=DUE)
 Index("job_instants_claimed", INSTANTS.c.job, INSTANTS.c.worker, sqlite_where=CLAIMED)
+Index("job_instants_unknown", INSTANTS.c.job, INSTANTS.c.instant, sqlite_where=UNKNOWN)
 
 CLOCK = Table(  # one row: the latest time up to which instants have got their rows
     "schedule_clock",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from builtin_tools.schedule.claims import ClaimedInstant, InstantOutcome, finish, start
 from builtin_tools.schedule.execution import execute
-from builtin_tools.schedule.grouped_writes import GroupedWrites
+from builtin_tools.schedule.grouped_writes import AGAIN_S, TEMPORARY, GroupedWrites
 from builtin_tools.schedule.store import JobStore, WorkStep
 from builtin_tools.schedule.triggers.wall_time import SECOND
 from engine.contract.background import BackgroundHost
@@ -73,7 +73,12 @@ class JobWorker:
         while True:
             free = self._slots - len(self._running)
             check = self._clock.monotonic() - checked >= self._dead_s
-            step = await asyncio.to_thread(self._store.step, lock.id, free, lock.is_running if check else None)
+            try:
+                step = await asyncio.to_thread(self._store.step, lock.id, free, lock.is_running if check else None)
+            except TEMPORARY as error:  # instants that are running must not be stopped because of it
+                log.warning("The jobs cannot be read; this is tried again: %s", error)
+                await asyncio.sleep(AGAIN_S)
+                continue
             checked = self._clock.monotonic() if check else checked
             for job, instant in step.unknown:
                 log.warning("A run of the job %s was interrupted and may have had an effect (%s).", job, instant)

@@ -129,6 +129,7 @@ class ScheduledJob:
         next_run: Its next instant, in the time zone of the job; None if there is none.
         runs, tokens: How much of its budget is spent.
         last: Its latest instant, if any.
+        unknown: How many instants in its history are UNKNOWN.
     """
 
     id: str
@@ -143,6 +144,7 @@ class ScheduledJob:
     runs: int = 0
     tokens: int = 0
     last: JobInstant | None = None
+    unknown: int = 0
 
 
 class Scheduler(Protocol):

@@ -10,15 +10,26 @@ clocks change is decided here, because cronsim treats changes as Debian's cron d
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from builtin_tools.schedule.triggers.wall_time import first_instant, instant_of, local_time, moment_of
+from builtin_tools.schedule.triggers.wall_time import (
+    SECOND,
+    change_of_clocks,
+    first_instant,
+    instant_of,
+    local_time,
+    offset_at,
+)
 from engine.times.time_zones import known_zone
 
 _FIELDS = 6  # second, minute, hour, day of the month, month, day of the week
 _HOURS = 24
+_UTC = ZoneInfo("UTC")
+_STEP = 12 * 3600 * SECOND  # clocks change at most once in this time, and by less
+_ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 -- a wall-clock time
 _MACROS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -48,7 +59,7 @@ def cron_fields(text: str) -> str:
         fields = ["0", *fields]
     expression = " ".join(fields).upper()
     try:
-        next(CronSim(expression, datetime(2000, 1, 1)))  # noqa: DTZ001 -- a wall-clock time
+        next(CronSim(expression, _ANY_TIME))
     except CronSimError as error:
         raise CronFieldsError(f"{text!r} is not a valid cron expression: {str(error).lower()}") from None
     except StopIteration:
@@ -78,13 +89,39 @@ class CronTrigger:
 
 def _next(expression: str, instant: int, zone_name: str) -> int | None:
     zone = known_zone(zone_name)
-    wall_times = CronSim(expression, local_time(instant, zone))
     try:
-        if len(wall_times.hours) == _HOURS:
-            return instant_of(next(CronSim(expression, moment_of(instant, zone))))
-        while True:
-            found = first_instant(next(wall_times), zone)
-            if found > instant:
-                return found
+        if len(CronSim(expression, _ANY_TIME).hours) == _HOURS:
+            return _next_elapsed(expression, instant, zone)
+        return _next_wall_time(expression, instant, zone)
     except (StopIteration, OverflowError):
         return None
+
+
+def _next_wall_time(expression: str, instant: int, zone: ZoneInfo) -> int:
+    """Return the next instant at which clocks show a matching time, or are set forward over one."""
+    wall_times = CronSim(expression, local_time(instant, zone))
+    while True:
+        found = first_instant(next(wall_times), zone)
+        if found > instant:
+            return found
+
+
+def _next_elapsed(expression: str, instant: int, zone: ZoneInfo) -> int:
+    """Return the next instant at which clocks show a matching time, including times that they show again.
+
+    cronsim only sees wall-clock times, because it passes over times that are shown again where clocks change by half an
+    hour.
+    """
+    at, offset = instant, offset_at(instant, zone)
+    while True:
+        shown = next(CronSim(expression, local_time(at + offset, _UTC)))
+        found = instant_of(shown.replace(tzinfo=UTC)) - offset
+        end = min(found, at + _STEP)
+        if offset_at(end, zone) != offset:
+            change = change_of_clocks(at, end, zone)
+            at, offset = change - 1, offset_at(change, zone)
+        elif end == found:
+            return found
+        else:  # nothing matches until shortly before `found`, where clocks may change
+            at = max(end, found - _STEP)
+            offset = offset_at(at, zone)

@@ -35,11 +35,21 @@ def first_instant(local: datetime, zone: ZoneInfo) -> int:
     early, late = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
     if late.astimezone(zone).replace(tzinfo=None) == local:
         return instant_of(late)
-    before = early.astimezone(zone).utcoffset()
-    while late - early > timedelta(seconds=1):  # bisects for the moment at which the offset changes
-        middle = early + timedelta(seconds=(late - early) // timedelta(seconds=2))
-        if middle.astimezone(zone).utcoffset() == before:
+    return change_of_clocks(instant_of(early), instant_of(late), zone)
+
+
+def offset_at(instant: int, zone: ZoneInfo) -> int:
+    """Return by how many milliseconds local time is ahead of UTC at an instant."""
+    return (moment_of(instant, zone).utcoffset() or timedelta()) // timedelta(milliseconds=1)
+
+
+def change_of_clocks(early: int, late: int, zone: ZoneInfo) -> int:
+    """Return the first instant of the offset that applies at `late`, where another one applies at `early`."""
+    before = offset_at(early, zone)
+    while late - early > 1:
+        middle = (early + late) // 2
+        if offset_at(middle, zone) == before:
             early = middle
         else:
             late = middle
-    return instant_of(late)
+    return late

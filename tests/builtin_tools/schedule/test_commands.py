@@ -147,3 +147,4 @@ def test_a_run_whose_worker_was_killed_is_unknown_and_not_repeated(
     with running(tmp_path, "work"):
         eventually_sync(lambda: states() == [("unknown", 1)], pause_s=0.3)
     assert "may have had an effect" in jobs(capfd, tmp_path, "history", job_id).out
+    assert "1 runs were interrupted" in jobs(capfd, tmp_path, "list").err

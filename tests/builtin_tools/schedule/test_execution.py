@@ -106,6 +106,9 @@ async def test_a_run_that_is_stopped_is_repeated_only_if_it_only_reads(
     assert stopped is not None
     assert stopped.state is state
     assert "stopped" in stopped.reason
+    listed = await home.manage("list")
+    assert listed.output[0]["unknown"] == (state is InstantState.UNKNOWN)
+    assert ("may have had an effect, see" in listed.text) == (state is InstantState.UNKNOWN)
 
 
 async def test_a_worker_that_is_stopped_lets_its_runs_end(home: JobHome) -> None:
@@ -160,7 +163,7 @@ async def test_without_a_model_a_message_fails_with_the_remedy(home: JobHome) ->
 async def test_jobs_of_one_home_are_shared_by_engines(home: JobHome, tmp_path: Path) -> None:
     job_id = await home.create()
     async with open_jobs(tmp_path) as other:
-        assert [job.id for job, _ in other.engine.need(ScheduleService).store.jobs("ada")] == [job_id]
+        assert [job.id for job in other.engine.need(ScheduleService).store.jobs("ada")] == [job_id]
 
 
 async def test_a_keyed_call_that_took_place_is_not_made_again_and_the_history_says_so(home: JobHome) -> None:

@@ -136,6 +136,11 @@ def test_instants_with_seconds_are_strictly_increasing(zone: str, seconds: str, 
             "2026-10-25",
             [f"2026-10-{24 if hour < 0 else 25}T{hour % 24:02}:00" for hour in range(-2, 23)],
         ),
+        (
+            "0 15,45 * * * *",
+            "2026-10-25",
+            [f"2026-10-{24 if n < 0 else 25}T{n // 4 % 24:02}:{n % 4 * 15}" for n in range(-7, 92, 2)],
+        ),
         ("0 0,30 2,3 * * *", "2026-03-29", ["2026-03-29T01:00", "2026-03-29T01:30"]),
     ],
 )
@@ -145,6 +150,21 @@ def test_changes_of_the_clocks_in_berlin(expression: str, day: str, instants: li
     end = (start + timedelta(days=1)).replace(fold=0)
     found = produced(CronTrigger((expression,), "Europe/Berlin"), start, end)
     assert [moment_of(each).strftime("%Y-%m-%dT%H:%M") for each in found] == instants
+
+
+@pytest.mark.parametrize("expression", ["0 30 * * * *", "0 0,30 * * * *", "0 59 * * * *", "0 */20 * * * *"])
+def test_clocks_that_change_by_half_an_hour_show_times_again(expression: str) -> None:
+    for change in changes("Australia/Lord_Howe"):
+        start, end = change - timedelta(hours=5), change + timedelta(hours=5)
+        found = produced(CronTrigger((expression,), "Australia/Lord_Howe"), start, end)
+        assert found == searched(expression, "Australia/Lord_Howe", start, end)
+
+
+def test_a_rare_hourly_job_is_found_across_many_changes_of_the_clocks() -> None:
+    trigger = CronTrigger((cron_fields("30 * 29 2 *"),), "America/Santiago")
+    found = produced(trigger, datetime(2026, 1, 1, tzinfo=UTC), datetime(2029, 1, 1, tzinfo=UTC))
+    assert len(found) == 24
+    assert moment_of(found[0]).isoformat() == "2028-02-29T03:30:00+00:00"
 
 
 @given(every=st.integers(1_000, 10**9), anchor=st.integers(0, 2**41), instant=st.integers(0, 2**42))
