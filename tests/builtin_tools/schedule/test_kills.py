@@ -3,7 +3,6 @@ has exactly one row, nothing that may not be repeated takes place twice, and not
 """
 
 import random
-import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from builtin_tools.schedule.triggers.wall_time import instant_of
 from engine.contract.scheduler import InstantState, JobAction
 from tests.builtin_tools.schedule.job_process import SharedClock, effects, work
 from tests.builtin_tools.schedule.jobs import new_job
+from tests.eventually import eventually_sync
 from tests.stores.processes import Other, other
 
 pytestmark = [pytest.mark.spec("JOB-1"), pytest.mark.slow]
@@ -35,6 +35,7 @@ SCHEDULES = (
     "every 36 hours",
     "every 2 weeks on Sunday at 2:30",
     "0 */12 * * *",
+    "30 * * 3,4,10 0",  # every hour on Sundays, on which clocks change
     "every first Sunday of the month at 2:30",
 )
 RARE = (
@@ -89,19 +90,17 @@ class SimulatedYear:
         else:
             self.move(timedelta(hours=self.pick.uniform(0, 9)))
 
-    def settle(self, deadline_s: float = 60.0) -> None:
+    def idle(self) -> bool:
+        """Return whether the processes have nothing to do."""
+        with self.store._records.read() as connection:
+            ready = DUE & (INSTANTS.c.due_at <= self.store.now())
+            waiting = connection.execute(select(func.count()).where(CLAIMED | ready)).scalar_one()
+        planned = self.store.step("observer", 0, None).next_at
+        return not waiting and (planned is None or planned > self.store.now())
+
+    def settle(self) -> None:
         """Wait until the processes have nothing to do."""
-        end = time.monotonic() + deadline_s
-        while True:
-            with self.store._records.read() as connection:
-                ready = DUE & (INSTANTS.c.due_at <= self.store.now())
-                waiting = select(func.count()).where(CLAIMED | ready)
-                idle = connection.execute(waiting).scalar_one() == 0
-            planned = self.store.step("observer", 0, None).next_at
-            if idle and (planned is None or planned > self.store.now()):
-                return
-            assert time.monotonic() < end, "the processes do not come to an end"
-            time.sleep(0.02)
+        eventually_sync(self.idle, deadline_s=300, pause_s=0.02)
 
     def check(self) -> Counter[str]:
         """Compare the rows with the triggers and the effects, and return how many instants have each state."""
@@ -154,8 +153,8 @@ def simulate(
                 year.step_clock()
             share = (year.latest - START) / timedelta(days=days)
             if killed < kills and (killed < kills * share or share >= 1):
-                time.sleep(year.pick.random() * 0.03)
                 index = year.pick.randrange(processes)
+                running[index].pipe.poll(year.pick.random() * 0.03)  # the kill comes at any moment of its work
                 running[index].kill()
                 running[index] = begin()
                 killed += 1
