@@ -4,17 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, func, select, update
 
 from builtin_tools.schedule.due_instants import GRACE, update_ready
 from builtin_tools.schedule.job_rows import StoredJob, job_of_row
+from builtin_tools.schedule.retention import TIDY, delete_old
 from builtin_tools.schedule.tables import CLAIMED, DUE, INSTANTS, JOBS
 from engine.contract.scheduler import InstantState, JobState
 
 MOST_DEATHS = 3  # an instant whose worker ended this often is not repeated any more
 MOST_TEXT = 4_000  # characters of a result that are kept
-KEPT = 1_000  # instants of a job that are kept; older ones are deleted
-_TIDY = 100  # old instants are deleted once in so many runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ def _spend(connection: Connection, job_id: str, outcome: InstantOutcome, now: in
     ]
     if spent and row.state == JobState.ACTIVE.value:
         pause(connection, job_id, spent[0], now)
-    if over and runs % _TIDY == 0:
+    if over and runs % TIDY == 0:
         delete_old(connection, job_id)
 
 
@@ -154,21 +153,6 @@ def pause(connection: Connection, job_id: str, why: str, now: int) -> None:
     missed = {"state": InstantState.MISSED.value, "ended": now, "reason": f"the job was paused: {why}"}
     connection.execute(update(INSTANTS).where(DUE & (INSTANTS.c.job == job_id) & ~INSTANTS.c.manual).values(missed))
     update_ready(connection, job_id)
-
-
-def delete_old(connection: Connection, job_id: str, kept: int = KEPT) -> None:
-    """Delete the oldest instants of a job, which have ended. They never get rows again."""
-    of_job = INSTANTS.c.job == job_id
-    oldest = select(INSTANTS.c.instant).where(of_job).order_by(INSTANTS.c.instant.desc()).offset(kept - 1).limit(1)
-    bound = connection.execute(oldest).scalar()
-    if bound is None:
-        return
-    over = INSTANTS.c.state.not_in((InstantState.DUE.value, InstantState.CLAIMED.value))
-    old = of_job & (INSTANTS.c.instant < bound) & over
-    last = connection.execute(select(func.max(INSTANTS.c.instant)).where(old & ~INSTANTS.c.manual)).scalar()
-    if last is not None:
-        connection.execute(update(JOBS).where(JOBS.c.id == job_id).values(settled=func.max(JOBS.c.settled, last)))
-    connection.execute(delete(INSTANTS).where(old))
 
 
 def release_dead(connection: Connection, is_running: Callable[[str], bool], now: int) -> list[tuple[str, int]]:

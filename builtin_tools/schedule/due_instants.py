@@ -1,11 +1,13 @@
 """Gives instants their rows when their time has come, in the transaction that moves the job to its next instant."""
 
 import hashlib
+from collections import Counter
 from typing import Any
 
 from sqlalchemy import Connection, func, select, update
 
 from builtin_tools.schedule.job_rows import StoredJob, job_of_row
+from builtin_tools.schedule.retention import TIDY, delete_old
 from builtin_tools.schedule.tables import CLAIMED, CLOCK, DUE, INSTANTS, JOBS
 from builtin_tools.schedule.triggers.wall_time import SECOND
 from engine.contract.scheduler import InstantState, JobState
@@ -37,8 +39,10 @@ def add_due_instants(connection: Connection, records: Records, now: int) -> int:
     if added:
         # After the clock was set back, some instants have their rows already.
         connection.execute(records.insert(INSTANTS).on_conflict_do_nothing(), added)
-        for job_id in {each["job"] for each in added}:
+        for job_id, count in Counter(each["job"] for each in added).items():
             update_ready(connection, job_id)
+            if count >= TIDY:
+                delete_old(connection, job_id)
         note_latest(connection, records, now)
     return len(added)
 
