@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from builtin_tools.schedule.service import ScheduleService
+from engine import Engine
+from engine.app.background import background
 from engine.app.settings import ModelSettings, Settings
 from engine.contract.allowed import Allowed
 from engine.contract.failure import FailureClass
@@ -15,6 +17,8 @@ from tests.agent.scripted_model import calls, fails, says, serving
 from tests.builtin_tools.schedule.conftest import JobHome, open_jobs
 from tests.builtin_tools.schedule.jobs import ADA
 from tests.eventually import eventually
+from tests.interfaces.test_mcp_output_schemas import LETTERS
+from tests.skills.parts import ENVIRON_WITHOUT_MUTANTS
 
 pytestmark = [pytest.mark.spec("JOB-1", "JOB-2"), pytest.mark.slow]
 
@@ -178,3 +182,18 @@ async def test_a_keyed_call_that_took_place_is_not_made_again_and_the_history_sa
     assert second.state is InstantState.DONE
     assert "same idempotency key" in second.reason
     assert second.text == first.text
+
+
+async def test_a_job_calls_a_skill_in_a_box(tmp_path: Path) -> None:
+    async with Engine.open(tmp_path, environ=ENVIRON_WITHOUT_MUTANTS) as engine:
+        learned = await engine.call("create_skill", LETTERS, ADA)
+        assert learned.success, learned.error
+        what = {"name": "letters", "schedule": "in 1 second", "skill": "letters_of", "arguments": {"text": "abb"}}
+        created = await engine.call("manage_tasks", {"action": "create", **what}, ADA)
+        assert created.success, created.error
+        async with background(engine):
+            store = engine.need(ScheduleService).store
+            (done,) = await eventually(
+                lambda: [each for each in store.history("ada", created.output["id"], 1) if each.ended is not None]
+            )
+    assert (done.state, done.text) == (InstantState.DONE, '{"a":1,"b":2}')
