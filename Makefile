@@ -9,7 +9,8 @@ READY := $(VENV)/.ready
 # More than processors, because many tests wait.
 JOBS := 4
 # The tests of `make test-fast`, without those marked `slow`. None of them starts a box, so they pass on any machine.
-FAST := tests/agent tests/app tests/dispatch tests/formats tests/policy tests/recovery tests/registry tests/retrieval tests/turn \
+FAST := tests/agent tests/app tests/dispatch tests/formats tests/policy tests/recovery tests/registry tests/retrieval tests/times \
+	tests/turn \
 	tests/test_checks.py tests/test_decisions.py tests/test_glossary.py tests/test_lock.py tests/test_packaging.py \
 	tests/test_spec_coverage.py
 

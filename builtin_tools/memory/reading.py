@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from builtin_tools.memory.entries import Statement
 from builtin_tools.memory.statement_words import skeleton_of
 from builtin_tools.memory.statements import Reading, read_statement
-from builtin_tools.memory.time_expressions import TimeRange, find_ranges
+from engine.times.time_expressions import TimeRange, find_ranges
 
 # key in the data of an entry: the time ranges that the text mentions, as pairs of seconds since the epoch
 TIMES = "times"

@@ -17,11 +17,11 @@ from builtin_tools.memory.reading import TIMES
 from builtin_tools.memory.scope import MemoryScope
 from builtin_tools.memory.statement_words import skeleton_words, words
 from builtin_tools.memory.store import MemoryStore
-from builtin_tools.memory.time_expressions import TimeRange, find_ranges, resolve
 from builtin_tools.memory.view import EntrySelection
 from engine.contract.context import Clock
 from engine.dispatch.refusals import wrong_arguments
 from engine.retrieval.passage import FoundPassage, PassageFilter
+from engine.times.time_expressions import TimeRange, find_ranges, resolve
 
 FITS = 0.05  # minimum probability that an entry answers the request
 # In a small memory all words are frequent, which makes the probabilities too low. There, an entry also fits if it

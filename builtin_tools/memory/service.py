@@ -22,13 +22,13 @@ from builtin_tools.memory.reindexing import Reindexing
 from builtin_tools.memory.scope import MemoryScope
 from builtin_tools.memory.statement_words import NOUNS
 from builtin_tools.memory.store import MemoryStore
-from builtin_tools.memory.time_expressions import resolve
 from builtin_tools.memory.view import EntrySelection
 from engine.contract.context import Clock
 from engine.contract.ports import LlmClient, MemoryEntry
 from engine.contract.turn import Turn
 from engine.dispatch.refusals import wrong_arguments
 from engine.retrieval.passage import PassageFilter
+from engine.times.time_expressions import resolve
 
 MOST_CHARACTERS = 8_000  # maximum characters of one fact; longer texts are documents
 MOST_PREVIEWED = 20  # maximum entries that one `forget` by query can delete

@@ -17,6 +17,7 @@ from engine.app.sandboxes import Refusing, SandboxWatch, open_sandbox, sandbox_s
 from engine.app.search_parts import SearchParts
 from engine.app.services import Services
 from engine.app.settings import Settings
+from engine.contract.background import BackgroundService
 from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
 from engine.contract.ports import Ports
@@ -73,6 +74,7 @@ class Components:
         assembly: Builds the tool list of a turn.
         blocks: The texts that packs add to the prompts of turns.
         observers: Receive a summary of each run of the loop.
+        background: What packs do while the engine serves.
     """
 
     services: Services
@@ -91,6 +93,7 @@ class Components:
     assembly: Assembly
     blocks: tuple[PromptBlock, ...]
     observers: tuple[RunObserver, ...]
+    background: tuple[BackgroundService, ...]
 
     def need(self, kind: type[T]) -> T:
         """Return the service of this class.
@@ -230,6 +233,7 @@ async def compose(
         assembly=assembly,
         blocks=opened.blocks,
         observers=opened.observers,
+        background=opened.background,
     )
 
 

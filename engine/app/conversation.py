@@ -10,6 +10,7 @@ from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.app.engine import Engine
 from engine.app.models import endpoint_of
+from engine.app.settings import BudgetSettings
 from engine.contract.turn import Turn
 
 
@@ -21,6 +22,7 @@ async def open_conversation(
     agent: str | None = None,
     on_event: OnEvent = ignore_event,
     stream: bool = True,
+    budget: Budget | None = None,
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -31,6 +33,7 @@ async def open_conversation(
             instructions.
         on_event: Receives the events of each run.
         stream: Whether text is sent to `on_event` as it arrives.
+        budget: The limits of each run; None for the configured ones.
 
     Raises:
         ConfigError: No model is configured, its key is missing, or the agent cannot be used.
@@ -39,7 +42,11 @@ async def open_conversation(
     if agent:
         turn = await engine.turn_of(agent, turn)
         system = f"{system}\n{await engine.registries.instructions(agent)}".rstrip() + "\n"
-    limits = engine.settings.budget
-    budget = Budget(limits.turns, limits.tool_calls, limits.tokens, limits.wall_s)
+    chosen = budget or configured_budget(engine.settings.budget)
     async with ModelClient(endpoint_of(engine.settings.model)) as model:
-        yield Conversation(engine, model, turn=turn, budget=budget, on_event=on_event, system=system, stream=stream)
+        yield Conversation(engine, model, turn=turn, budget=chosen, on_event=on_event, system=system, stream=stream)
+
+
+def configured_budget(limits: BudgetSettings) -> Budget:
+    """Return the limits of a run as configured in `[budget]`."""
+    return Budget(limits.turns, limits.tool_calls, limits.tokens, limits.wall_s)

@@ -70,7 +70,8 @@ async def open_databases(home: Home, settings: BackupSettings, clock: Clock, sta
 def backups_of(home: Home, settings: BackupSettings, clock: Clock) -> Backups:
     """Return the backups of a home."""
     every = timedelta(hours=settings.every_hours)
-    return Backups(home.backups, (home.records, home.events, home.memory), clock, keep=settings.keep, every=every)
+    files = (home.records, home.events, home.memory, home.schedule)
+    return Backups(home.backups, files, clock, keep=settings.keep, every=every)
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.app.turns import Turns, TurnTools, turn_of
 from engine.contract.allowed import Allowed
+from engine.contract.background import BackgroundService
 from engine.contract.context import CallContext, Clock, no_progress
 from engine.contract.events import CallEvent
 from engine.contract.prompt_block import PromptBlocks
@@ -158,6 +159,16 @@ class Engine:
             RegistryError: The agent does not exist, or is disabled.
         """
         return turn_of(await self._components.registries.agent(agent), turn)
+
+    def is_registered(self, agent: str) -> bool:
+        """Return whether an agent of this id is registered, even if it is disabled."""
+        agents = self._components.agents
+        return agent in agents.known or agent in agents.refused
+
+    @property
+    def background_services(self) -> tuple[BackgroundService, ...]:
+        """What packs do while the engine serves. `engine.app.background` runs them."""
+        return self._components.background
 
     @property
     def features(self) -> frozenset[str]:

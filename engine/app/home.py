@@ -64,6 +64,16 @@ class Home:
         return self.root / "memory_index"
 
     @property
+    def schedule(self) -> Path:
+        """The database of the jobs. It is a separate file, because its commits wait until the data is on disk."""
+        return self.root / "schedule.db"
+
+    @property
+    def workers(self) -> Path:
+        """Lock files of the workers that run jobs."""
+        return self.root / "workers"
+
+    @property
     def backups(self) -> Path:
         """Backups of the databases, and the files that `knackbox restore` replaced."""
         return self.root / "backups"

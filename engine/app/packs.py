@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.app.plugins import TOOL_SOURCES, find, own
 from engine.app.services import Services
+from engine.contract.background import BackgroundService
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.contract.ports import NO_PORTS, Ports
@@ -24,13 +25,14 @@ OpenPack = Callable[[Services], Awaitable[Pack]]
 
 @dataclass(slots=True)
 class OpenedPacks:
-    """The registry, services, ports, prompt blocks and observers of the packs that have been opened."""
+    """The registry and everything else that the packs that have been opened provide."""
 
     registry: Registry = field(default_factory=lambda: Registry(()))
     provides: dict[type, Any] = field(default_factory=dict)
     ports: Ports = NO_PORTS
     blocks: tuple[PromptBlock, ...] = ()
     observers: tuple[RunObserver, ...] = ()
+    background: tuple[BackgroundService, ...] = ()
 
     def static_names(self) -> frozenset[str]:
         return self.registry.static_names()
@@ -61,6 +63,7 @@ class OpenedPacks:
         self.ports = self.ports if pack.ports is NO_PORTS else self.ports.or_else(pack.ports)
         self.blocks += pack.blocks
         self.observers += pack.observers
+        self.background += pack.background
         stack.push_async_callback(pack.aclose)
 
 

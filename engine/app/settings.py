@@ -13,6 +13,7 @@ from engine.contract.spaces import DEFAULT_SPACE
 from engine.contract.spec import Band
 from engine.policy.approval import EXPIRES_S, ApprovalMode
 from engine.policy.gate import OnGateFailure
+from engine.times.time_zones import known_zone
 from sandbox.contract import Destination
 from sandbox.egress.rules import canonical_destination, canonical_host
 
@@ -297,6 +298,27 @@ class RetentionSettings(Section):
     subscriber_days: float = Field(default=30.0, gt=0)
 
 
+def _zone(name: str) -> str:
+    if name:
+        known_zone(name)
+    return name
+
+
+ZoneName = Annotated[str, AfterValidator(_zone)]
+
+
+class TimeSettings(Section):
+    """The time zones in which times are read and shown.
+
+    Attributes:
+        zone: The zone of users who are not in `zones`, such as ``"Europe/Berlin"``; "" for the zone of the machine.
+        zones: The zones of users, by name.
+    """
+
+    zone: ZoneName = ""
+    zones: Mapping[str, ZoneName] = Field(default_factory=dict)
+
+
 class Settings(Section):
     """All settings, with their defaults.
 
@@ -330,6 +352,7 @@ class Settings(Section):
     backups: BackupSettings = BackupSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()
+    time: TimeSettings = TimeSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -9,8 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 from typing_extensions import TypeVar as TypeVarWithDefault  # in the standard library from Python 3.13
 
 from engine.contract.events import StreamName
-from engine.contract.ports import LlmClient, MemorySystem, Scheduler
+from engine.contract.ports import LlmClient, MemorySystem
 from engine.contract.result import ToolContext
+from engine.contract.scheduler import Scheduler
 from engine.contract.turn import Turn
 from sandbox.contract import Sandbox
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.contract.background import BackgroundService
 from engine.contract.ports import NO_PORTS, Ports
 from engine.contract.prompt_block import PromptBlock
 from engine.contract.run_summary import RunObserver
@@ -30,6 +31,7 @@ class Pack:
             first pack's is used.
         blocks: Texts that it adds to the prompts of turns.
         observers: Receive a summary of each run of the loop.
+        background: What it does while the engine serves.
     """
 
     sources: tuple[ToolSource, ...] = ()
@@ -38,3 +40,4 @@ class Pack:
     ports: Ports = NO_PORTS
     blocks: tuple[PromptBlock, ...] = ()
     observers: tuple[RunObserver, ...] = ()
+    background: tuple[BackgroundService, ...] = ()

@@ -5,12 +5,12 @@ each call, so that the services in a tool's context belong to that turn's user a
 is None.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from engine.contract.failure import FailureClass, refusal
+from engine.contract.scheduler import Scheduler
 from engine.contract.spaces import Globs, sees
 from engine.contract.turn import Turn
 
@@ -54,44 +54,6 @@ class LlmClient(Protocol):
         Raises:
             ToolFailure: The model cannot be reached.
         """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduledTask:
-    """A scheduled call.
-
-    Attributes:
-        next_run: UTC; None if it will not run again.
-    """
-
-    id: str
-    tool: str
-    arguments: Mapping[str, Any]
-    schedule: str
-    next_run: datetime | None
-
-
-class Scheduler(Protocol):
-    """Makes calls later, on behalf of the turn's user and agent, with at most their rights."""
-
-    async def add(self, tool: str, arguments: Mapping[str, Any], schedule: str) -> ScheduledTask:
-        """Schedule a call.
-
-        Args:
-            schedule: A cron expression, ``every 15m``, or an ISO 8601 time for a single run.
-
-        Raises:
-            ToolFailure: The schedule is invalid (DIAGNOSTIC).
-        """
-        ...
-
-    async def cancel(self, task_id: str) -> bool:
-        """Cancel a task. Return False if the user has no task with this id."""
-        ...
-
-    async def tasks(self) -> Sequence[ScheduledTask]:
-        """Return the user's tasks, sorted by the time of their next run."""
         ...
 
 

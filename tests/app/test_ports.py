@@ -1,7 +1,8 @@
 """Ports of a call's context are created for its turn, limited by its agent, and None if no pack implements them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from engine.app.settings import ModelSettings, Settings
 from engine.app.turns import turn_of
 from engine.contract.context import CallContext
 from engine.contract.pack import Pack
-from engine.contract.ports import LlmClient, MemoryEntry, MemorySystem, Ports, ScheduledTask, Scheduler
+from engine.contract.ports import LlmClient, MemoryEntry, MemorySystem, Ports
 from engine.contract.result import ToolCall
+from engine.contract.scheduler import JobAction, JobInstant, JobRequest, JobState, ScheduledJob, Scheduler
 from engine.contract.spaces import narrowed, sees
 from engine.contract.turn import Turn
 from engine.dispatch.bind import ContextBinder
@@ -59,16 +61,34 @@ class Oracle:
 
 
 class Diary:
+    """A scheduler that only remembers whose it is."""
+
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
 
-    async def add(self, tool: str, arguments: Mapping[str, Any], schedule: str) -> ScheduledTask:
-        return ScheduledTask(f"{self.turn.user}/1", tool, arguments, schedule, None)
+    async def create(self, request: JobRequest) -> ScheduledJob:
+        now = datetime(2026, 3, 11, tzinfo=UTC)
+        return ScheduledJob(f"{self.turn.user}/1", self.turn.user, self.turn.agent, request, "", JobState.ACTIVE, now)
 
-    async def cancel(self, task_id: str) -> bool:
-        return False
+    async def jobs(self) -> Sequence[ScheduledJob]:
+        return []
 
-    async def tasks(self) -> Sequence[ScheduledTask]:
+    async def job(self, job_id: str) -> ScheduledJob:
+        raise NotImplementedError
+
+    async def pause(self, job_id: str) -> ScheduledJob:
+        raise NotImplementedError
+
+    async def resume(self, job_id: str) -> ScheduledJob:
+        raise NotImplementedError
+
+    async def run_now(self, job_id: str) -> JobInstant:
+        raise NotImplementedError
+
+    async def delete(self, job_id: str) -> None:
+        raise NotImplementedError
+
+    async def history(self, job_id: str, limit: int = 20) -> Sequence[JobInstant]:
         return []
 
 
@@ -101,7 +121,7 @@ async def ask(ctx: CallContext, action: str) -> Any:
             return await ctx.llm_client.complete("Why?")
         case "schedule":
             assert ctx.scheduler is not None
-            return (await ctx.scheduler.add("ask", {}, "every 15m")).id
+            return (await ctx.scheduler.create(JobRequest("a", "every 15m", JobAction("tool", "ask")))).id
     return [str(ctx.sandbox_dir), ctx.memory_system, ctx.llm_client, ctx.scheduler]
 
 

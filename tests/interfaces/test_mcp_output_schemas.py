@@ -100,6 +100,17 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("scratchpad", {"action": "clear"}),
     ("system_utility", {"action": "diagnostics"}),
     ("system_utility", {"action": "health"}),
+    (
+        "manage_tasks",
+        {
+            "action": "create",
+            "name": "a",
+            "schedule": "every day at 9",
+            "tool": "scratchpad",
+            "arguments": {"action": "list"},
+        },
+    ),
+    ("manage_tasks", {"action": "list"}),
     ("replan", {"reason": "r", "new_plan": "p"}),
     ("abort_attempt", {"reason": "r"}),
     ("create_skill", LETTERS),

@@ -14,6 +14,7 @@ SERVER.set_forkserver_preload(
         "engine.registry.registries",
         "engine.retrieval.index",
         "engine.stores.vectors",
+        "tests.builtin_tools.schedule.job_process",
         "tests.stores.processes",
     ]
 )

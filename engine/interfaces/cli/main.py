@@ -35,6 +35,7 @@ OWN = {
     "doctor": OwnCommand("engine.interfaces.cli.doctor", "Show which protections work here, and what is missing."),
     "mcp": OwnCommand("engine.interfaces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
     "serve": OwnCommand("engine.interfaces.cli.serve", "Serve the tools over HTTP, and manage the server's tokens."),
+    "work": OwnCommand("engine.interfaces.cli.work", "Run jobs by the clock until interrupted."),
     "bench": OwnCommand("engine.interfaces.cli.bench", "Run the benchmarks of a source checkout."),
     "demo": OwnCommand(
         "engine.interfaces.cli.demo", "Show how skills are learned, found and called, and how failures are handled."

@@ -75,6 +75,7 @@ def serve(
                 names,
                 chosen,
                 started,
+                jobs=sandbox is None,
             )
         )
 

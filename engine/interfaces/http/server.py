@@ -14,6 +14,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from engine.app.background import background
 from engine.app.engine import Engine
 from engine.app.people import People
 from engine.app.settings import HttpSettings
@@ -135,8 +136,10 @@ async def serve(
     names: HostNames,
     settings: HttpSettings,
     started: Callable[[], None],
+    *,
+    jobs: bool = True,
 ) -> None:
-    """Serve until SIGINT or SIGTERM.
+    """Serve until SIGINT or SIGTERM, and run the background services of packs.
 
     Args:
         open_engine: Function that opens the engine. It receives the approver of calls.
@@ -144,9 +147,10 @@ async def serve(
         names: The accepted values of the Host header.
         settings: The section `[http]` of the configuration.
         started: Function to call when the server accepts requests.
+        jobs: Whether background services run. They must not if code runs without isolation.
     """
     approver = HttpApprover()
-    async with open_engine(People(approver=approver)) as engine:
+    async with open_engine(People(approver=approver)) as engine, background(engine, enabled=jobs):
         tokens = await asyncio.to_thread(Tokens, engine.services.records, engine.services.clock)
         async with aclosing(RunningCalls(engine, settings.calls_per_token, tokens.still_valid)) as calls:
             context = RouteContext(engine, calls, approver, settings.module_name)

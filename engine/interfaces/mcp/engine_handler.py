@@ -18,6 +18,7 @@ from mcp_types import (
     ReadResourceResult,
 )
 
+from engine.app.background import background
 from engine.app.engine import Engine
 from engine.app.home import Home
 from engine.app.people import People
@@ -138,17 +139,20 @@ async def engine_handler(
     clients: Clients,
     open_engine: Callable[[People], AbstractAsyncContextManager[Engine]],
     turn_of: Callable[[Engine], Awaitable[Turn]] = default_turn,
+    *,
+    jobs: bool = True,
 ) -> AsyncIterator[EngineHandler]:
-    """Open an engine and yield its handler.
+    """Open an engine, run the background services of its packs, and yield its handler.
 
     Args:
         clients: The clients to notify of changed tools.
         open_engine: Function that opens the engine. It receives the approver and the forms. Its exceptions propagate.
         turn_of: Function that returns the turn of every call.
+        jobs: Whether background services run. They must not if code runs without isolation.
     """
     elicitation = McpElicitation()
     people = People(approver=elicitation, filler=elicitation)
-    async with open_engine(people) as engine, aclosing(elicitation):
+    async with open_engine(people) as engine, aclosing(elicitation), background(engine, enabled=jobs):
         changes = ToolChanges(engine.events, clients)
         watching = asyncio.create_task(changes.watch())
         try:
@@ -179,7 +183,10 @@ async def configured_handler(
 
     sandbox = unsafe_sandbox() if unsafe else None
     opened = engine_handler(
-        clients, lambda people: Engine.open(home.root, settings=settings, sandbox=sandbox, people=people), turn_of
+        clients,
+        lambda people: Engine.open(home.root, settings=settings, sandbox=sandbox, people=people),
+        turn_of,
+        jobs=not unsafe,
     )
     async with opened as handler:
         yield handler

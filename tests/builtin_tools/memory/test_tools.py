@@ -12,7 +12,6 @@ from builtin_tools.memory.recall_tool import recall
 from builtin_tools.memory.service import MemoryService
 from engine import Engine
 from engine.app.settings import Settings
-from engine.contract.failure import ConfigError
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from tests.builtin_tools.http_server import Seen, reply, serving
@@ -104,13 +103,6 @@ async def test_the_port_of_a_call_is_the_memory_of_its_user(engine: Engine) -> N
     assert [each.id for each in await port.recall("violin")] == [entry_id]
     assert await port.forget(entry_id, "personal:general")
     assert not await port.forget(entry_id, "personal:general")
-
-
-async def test_an_unknown_time_zone_is_refused(tmp_path: Path) -> None:
-    settings = Settings(packs={"memory": {"time_zone": "Mars/Olympus"}})
-    with pytest.raises(ConfigError, match="is not a time zone"):
-        async with Engine.open(home=tmp_path / "home", settings=settings):
-            pass
 
 
 @pytest.mark.spec("MEM-3")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builtin_tools.memory.time_expressions import TimeRange, find_ranges, resolve
+from engine.times.time_expressions import TimeRange, find_ranges, resolve
 
 BERLIN = ZoneInfo("Europe/Berlin")
 WEDNESDAY = datetime(2026, 3, 11, 15, 30, tzinfo=BERLIN)
