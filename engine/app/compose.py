@@ -50,6 +50,7 @@ from engine.stores.call_journal import CallJournal
 from engine.stores.call_views import AuditView
 from engine.stores.event_log import EventLog
 from engine.stores.key_ledger import KeyLedger
+from engine.stores.run_journal import RunJournal
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
 from engine.turn.discovery import Discovery, DiscoverySource
@@ -73,6 +74,7 @@ class Components:
         assembly: Builds the tool list of a turn.
         blocks: The texts that packs add to the prompts of turns.
         observers: Receive a summary of each run of the loop.
+        runs: The journal of the loop's runs.
     """
 
     services: Services
@@ -91,6 +93,7 @@ class Components:
     assembly: Assembly
     blocks: tuple[PromptBlock, ...]
     observers: tuple[RunObserver, ...]
+    runs: RunJournal
 
     def need(self, kind: type[T]) -> T:
         """Return the service of this class.
@@ -132,7 +135,7 @@ async def compose(
         ConfigError: A component cannot be opened as configured.
     """
     await asyncio.to_thread(home.create)
-    databases = await open_databases(home, settings.backups, clock, stack)
+    databases = await open_databases(home, settings, clock, stack)
     records, lasting = databases.records, databases.lasting
     search = SearchParts(home.vectors, records)
     stack.callback(search.close)
@@ -230,6 +233,7 @@ async def compose(
         assembly=assembly,
         blocks=opened.blocks,
         observers=opened.observers,
+        runs=databases.runs,
     )
 
 

@@ -8,6 +8,7 @@ from engine.agent.budget import Budget
 from engine.agent.events import OnEvent, ignore_event
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
+from engine.agent.runs import Runs
 from engine.app.engine import Engine
 from engine.app.models import endpoint_of
 from engine.contract.turn import Turn
@@ -42,4 +43,18 @@ async def open_conversation(
     limits = engine.settings.budget
     budget = Budget(limits.turns, limits.tool_calls, limits.tokens, limits.wall_s)
     async with ModelClient(endpoint_of(engine.settings.model)) as model:
-        yield Conversation(engine, model, turn=turn, budget=budget, on_event=on_event, system=system, stream=stream)
+        yield Conversation(
+            engine,
+            model,
+            turn=turn,
+            budget=budget,
+            on_event=on_event,
+            system=system,
+            stream=stream,
+            runs=runs_of(engine),
+        )
+
+
+def runs_of(engine: Engine) -> Runs:
+    """Return the runs of an engine's home."""
+    return Runs(engine.runs, patience_s=engine.settings.runs.model_wait_s)

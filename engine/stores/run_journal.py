@@ -1,0 +1,355 @@
+"""`RunJournal`: an append-only log of entries for each run of the loop, in a database of its own (LOOP-5).
+
+An entry is committed before anything acts on it, so that a run whose process was killed can continue. One engine at a
+time works on a run: it holds the run's lease, which the kernel ends together with the engine (`EngineLock`). Every
+append names the number of the lease. A worker whose lease was taken over can therefore not add anything.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    Integer,
+    MetaData,
+    RowMapping,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from engine.contract.context import Clock
+from engine.contract.failure import ConfigError
+from engine.stores.engine_lock import EngineLock
+from engine.stores.records import Records
+
+KEPT = 1_000  # runs
+OPEN, WAITING, ENDED = "open", "waiting", "ended"
+_TITLE_CHARACTERS = 200
+
+_SCHEMA = MetaData()
+_RUNS = Table(
+    "runs",
+    _SCHEMA,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(40), nullable=False, unique=True),
+    Column("created", String(40), nullable=False),
+    Column("updated", String(40), nullable=False),
+    Column("user", String(200), nullable=False),
+    Column("agent", String(200), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("setup", Text, nullable=False),  # JSON: what the loop needs to continue, beside the entries
+    Column("previous", String(40), nullable=True),
+    Column("forked_from", String(40), nullable=True),
+    Column("state", String(10), nullable=False),
+    Column("finish", String(30), nullable=False),
+    Column("last", Integer, nullable=False),
+    Column("holder", String(32), nullable=True),
+    Column("lease", Integer, nullable=False),
+    Column("cancel", Boolean, nullable=False),
+)
+_ENTRIES = Table(
+    "run_entries",
+    _SCHEMA,
+    Column("run", String(40), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("ts", String(40), nullable=False),
+    Column("worked_s", Float, nullable=False),
+    Column("entry", Text, nullable=False),
+)
+
+
+class UnknownRun(ConfigError):
+    """There is no run with this id."""
+
+
+class RunBusy(ConfigError):
+    """Another worker holds the lease of the run."""
+
+
+class LeaseLost(Exception):
+    """Another worker has taken over the run, so this one must stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run, without its entries.
+
+    Attributes:
+        created, updated: Times, UTC, ISO 8601.
+        message: The start of the user's message.
+        setup: A JSON object that only the loop interprets.
+        previous: The run of the same conversation before this one, whose messages precede its own; "" if there is none.
+        forked_from: The run whose first entries were copied to create this one; "" if it is no copy.
+        state: `OPEN`, `WAITING` (for a person or the model) or `ENDED`.
+        finish: Why it ended, or what it waits for; "" while it is open.
+        last: The number of its last entry.
+        working: Whether an engine is working on it.
+    """
+
+    id: str
+    created: str
+    updated: str
+    user: str
+    agent: str
+    message: str
+    setup: str
+    previous: str
+    forked_from: str
+    state: str
+    finish: str
+    last: int
+    working: bool
+
+    @property
+    def status(self) -> str:
+        """One word for people: working, interrupted, waiting, or why the run ended."""
+        if self.working:
+            return "working"
+        if self.state == OPEN:
+            return "interrupted"
+        return self.finish if self.state == ENDED else self.state
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry of a run.
+
+    Attributes:
+        seq: Its number, from 1.
+        worked_s: How long the run had been worked on in all, in seconds, without the time that it waited.
+        entry: A JSON object.
+    """
+
+    seq: int
+    ts: str
+    worked_s: float
+    entry: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on a run. At most one lease of a run is valid, the one with the highest number."""
+
+    run: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntries:
+    """Entries to append to a run in one transaction, with the state of the run after them.
+
+    Attributes:
+        entries: (seconds worked, JSON object) of each entry.
+        lasting: Whether they must survive a power failure. The commit then waits for the disk.
+    """
+
+    entries: Sequence[tuple[float, str]]
+    state: str = OPEN
+    finish: str = ""
+    lasting: bool = False
+
+
+class RunJournal:
+    """The runs of one home, shared by all its processes. Every method blocks."""
+
+    def __init__(
+        self, records: Records, lock: EngineLock, clock: Clock, *, lasting: Callable[[], Records], kept: int = KEPT
+    ) -> None:
+        """Create missing tables.
+
+        Args:
+            records: The database.
+            lock: The lock of this engine, which holds its leases.
+            clock: The source of time.
+            lasting: Returns the same database with commits that survive a power failure. It is called when such a
+                commit is needed.
+            kept: How many of the newest runs to keep. Runs that have not ended are kept in any case.
+        """
+        self._records = records
+        self._lock = lock
+        self._clock = clock
+        self._lasting = lasting
+        self._kept = kept
+        records.create(_SCHEMA)
+
+    def create(
+        self, run: str, message: str, setup: str, new: NewEntries, *, user: str, agent: str, previous: str = ""
+    ) -> Lease:
+        """Add a run with its first entries, and return the lease of it. Delete runs beyond the limit."""
+        row = {
+            "id": run,
+            "user": user[:_TITLE_CHARACTERS],
+            "agent": agent[:_TITLE_CHARACTERS],
+            "message": message[:_TITLE_CHARACTERS],
+            "setup": setup,
+            "previous": previous or None,
+        }
+        with self._records.begin() as connection:
+            self._insert(connection, row, new, holder=self._lock.id)
+            self._sweep(connection)
+        return Lease(run, 1)
+
+    def fork(self, source: str, run: str, upto: int) -> None:
+        """Add a run that begins with the first entries of another. No engine works on it yet.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        with self._records.begin() as connection:
+            found = _one(connection, source)
+            row = {name: found[name] for name in ("user", "agent", "message", "setup", "previous")}
+            kept = connection.execute(_entries_of(source, 0).where(_ENTRIES.c.seq <= upto)).mappings().all()
+            new = NewEntries([(each["worked_s"], each["entry"]) for each in kept])
+            self._insert(connection, row | {"id": run, "forked_from": source}, new, holder=None)
+
+    def claim(self, run: str) -> Lease:
+        """Take the lease of a run that nobody works on.
+
+        Raises:
+            UnknownRun: There is no such run.
+            RunBusy: A running engine holds the lease.
+        """
+        with self._records.begin() as connection:
+            found = _one(connection, run)
+            if found["holder"] is not None and self._lock.is_running(found["holder"]):
+                raise RunBusy(
+                    f"The run {run} is being worked on by another process. Watch it with knackbox runs follow {run}."
+                )
+            values = {"holder": self._lock.id, "lease": found["lease"] + 1, "cancel": False}
+            connection.execute(update(_RUNS).where(_RUNS.c.id == run).values(values))
+            return Lease(run, values["lease"])
+
+    def append(self, lease: Lease, new: NewEntries) -> bool:
+        """Append entries, and return whether somebody has asked to cancel the run.
+
+        Raises:
+            LeaseLost: Another worker has taken over the run. Nothing was added.
+        """
+        records = self._lasting() if new.lasting else self._records
+        now = self._now()
+        held = (_RUNS.c.id == lease.run) & (_RUNS.c.lease == lease.number)
+        values = {
+            "last": _RUNS.c.last + len(new.entries),
+            "updated": now,
+            "state": new.state,
+            "finish": new.finish,
+        }
+        with records.begin() as connection:
+            change = update(_RUNS).where(held).values(values).returning(_RUNS.c.last, _RUNS.c.cancel)
+            row = connection.execute(change).one_or_none()
+            if row is None:
+                raise LeaseLost(f"Another process has taken over the run {lease.run}.")
+            self._add(connection, lease.run, row.last - len(new.entries), now, new)
+            return bool(row.cancel)
+
+    def release(self, lease: Lease) -> None:
+        """Give up a lease, so that another worker can take it. A lease that is no longer valid is ignored."""
+        held = (_RUNS.c.id == lease.run) & (_RUNS.c.lease == lease.number)
+        with self._records.begin() as connection:
+            connection.execute(update(_RUNS).where(held).values(holder=None))
+
+    def ask_to_cancel(self, run: str) -> None:
+        """Ask the worker of a run to cancel it."""
+        with self._records.begin() as connection:
+            connection.execute(update(_RUNS).where(_RUNS.c.id == run).values(cancel=True))
+
+    def asked_to_cancel(self, run: str) -> bool:
+        """Return whether somebody has asked to cancel the run since its lease was taken."""
+        with self._records.read() as connection:
+            return bool(connection.execute(select(_RUNS.c.cancel).where(_RUNS.c.id == run)).scalar())
+
+    def one(self, run: str) -> RunRow:
+        """Return a run by its id.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        with self._records.read() as connection:
+            return self._row(_one(connection, run))
+
+    def recent(self, limit: int = 20) -> list[RunRow]:
+        """Return the newest runs, newest first."""
+        with self._records.read() as connection:
+            query = select(_RUNS).order_by(_RUNS.c.number.desc()).limit(limit)
+            return [self._row(each) for each in connection.execute(query).mappings()]
+
+    def interrupted(self) -> list[str]:
+        """Return the ids of the runs that are open although no engine works on them, oldest first."""
+        with self._records.read() as connection:
+            query = select(_RUNS).where(_RUNS.c.state == OPEN).order_by(_RUNS.c.number)
+            rows = [self._row(each) for each in connection.execute(query).mappings()]
+        return [row.id for row in rows if not row.working]
+
+    def entries(self, run: str, after: int = 0) -> list[EntryRow]:
+        """Return the entries of a run after a number, in order."""
+        with self._records.read() as connection:
+            found = connection.execute(_entries_of(run, after)).mappings()
+            return [EntryRow(row["seq"], row["ts"], row["worked_s"], row["entry"]) for row in found]
+
+    def _insert(self, connection: Connection, row: dict[str, Any], new: NewEntries, *, holder: str | None) -> None:
+        now = self._now()
+        usual = {"created": now, "updated": now, "state": new.state, "finish": new.finish, "lease": 1, "cancel": False}
+        usual |= {"forked_from": None, "holder": holder, "last": len(new.entries)}
+        connection.execute(insert(_RUNS), usual | row)
+        self._add(connection, row["id"], 0, now, new)
+
+    @staticmethod
+    def _add(connection: Connection, run: str, after: int, now: str, new: NewEntries) -> None:
+        rows = [
+            {"run": run, "seq": seq, "ts": now, "worked_s": worked_s, "entry": entry}
+            for seq, (worked_s, entry) in enumerate(new.entries, after + 1)
+        ]
+        if rows:
+            connection.execute(insert(_ENTRIES), rows)
+
+    def _sweep(self, connection: Connection) -> None:
+        """Delete old runs that have ended, unless a newer run continues their conversation."""
+        newest = connection.execute(select(func.max(_RUNS.c.number))).scalar() or 0
+        needed = select(_RUNS.c.previous).where(_RUNS.c.previous.is_not(None))
+        old = (_RUNS.c.number <= newest - self._kept) & (_RUNS.c.state == ENDED) & _RUNS.c.id.not_in(needed)
+        gone = list(connection.execute(select(_RUNS.c.id).where(old)).scalars())
+        for run in gone:
+            connection.execute(delete(_ENTRIES).where(_ENTRIES.c.run == run))
+            connection.execute(delete(_RUNS).where(_RUNS.c.id == run))
+
+    def _row(self, found: RowMapping) -> RunRow:
+        holder = found["holder"]
+        return RunRow(
+            found["id"],
+            found["created"],
+            found["updated"],
+            found["user"],
+            found["agent"],
+            found["message"],
+            found["setup"],
+            found["previous"] or "",
+            found["forked_from"] or "",
+            found["state"],
+            found["finish"],
+            found["last"],
+            working=holder is not None and found["state"] == OPEN and self._lock.is_running(holder),
+        )
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat()
+
+
+def _one(connection: Connection, run: str) -> RowMapping:
+    exact = connection.execute(select(_RUNS).where(_RUNS.c.id == run)).mappings().one_or_none()
+    if exact is not None:
+        return exact
+    raise UnknownRun(f"There is no run {run!r}. knackbox runs list shows the runs of this home.")
+
+
+def _entries_of(run: str, after: int) -> Any:
+    return select(_ENTRIES).where((_ENTRIES.c.run == run) & (_ENTRIES.c.seq > after)).order_by(_ENTRIES.c.seq)
