@@ -168,8 +168,9 @@ class RunState:
                 self.closing = entry.finish
             case "resumed":
                 self.interrupted = False
-            case "person":
-                self.message, self.said = entry.text, ""
+            case "person":  # a new message has a budget of its own
+                self.message, self.said, self.closing, self.repeated = entry.text, "", None, None
+                self.spent, self._refused = Spent(), RefusedCalls()
 
     def _say(self, parts: Sequence[ModelRequestPart]) -> None:
         """Add messages for the next request: results, and text from the user or the loop."""

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -76,7 +76,22 @@ async def open_databases(home: Home, settings: Settings, clock: Clock, stack: As
     return Databases(lock, records, lasting, runs)
 
 
-def _open_runs(home: Home, settings: Settings, lock: EngineLock, clock: Clock, stack: AsyncExitStack) -> RunJournal:
+@contextmanager
+def open_run_journal(home: Home, settings: Settings, clock: Clock) -> Iterator[RunJournal]:
+    """Open the journal of runs without an engine, for commands that need nothing else.
+
+    Raises:
+        ConfigError: The database is missing, damaged or unusable.
+    """
+    with ExitStack() as stack:
+        lock = EngineLock(home.engines)
+        stack.callback(lock.close)
+        yield _open_runs(home, settings, lock, clock, stack)
+
+
+def _open_runs(
+    home: Home, settings: Settings, lock: EngineLock, clock: Clock, stack: ExitStack | AsyncExitStack
+) -> RunJournal:
     records = Records.open(home.runs_url, secure_delete=True, contents=RUNS)
     stack.callback(records.close)
 

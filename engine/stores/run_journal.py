@@ -199,8 +199,14 @@ class RunJournal:
             self._sweep(connection)
         return Lease(run, 1)
 
-    def fork(self, source: str, run: str, upto: int) -> None:
+    def fork(self, source: str, run: str, upto: int, more: Sequence[str] = ()) -> None:
         """Add a run that begins with the first entries of another. No engine works on it yet.
+
+        Args:
+            source: The other run.
+            run: The id of the new run.
+            upto: The number of the last entry to copy.
+            more: Further entries, which begin a new measurement of the time worked.
 
         Raises:
             UnknownRun: There is no such run.
@@ -209,7 +215,8 @@ class RunJournal:
             found = _one(connection, source)
             row = {name: found[name] for name in ("user", "agent", "message", "setup", "previous")}
             kept = connection.execute(_entries_of(source, 0).where(_ENTRIES.c.seq <= upto)).mappings().all()
-            new = NewEntries([(each["worked_s"], each["entry"]) for each in kept])
+            copied = [(each["worked_s"], each["entry"]) for each in kept]
+            new = NewEntries([*copied, *((0.0, entry) for entry in more)])
             self._insert(connection, row | {"id": run, "forked_from": source}, new, holder=None)
 
     def claim(self, run: str) -> Lease:
