@@ -64,7 +64,7 @@ class CallRound:
                         if at not in self._round.results:
                             group.create_task(self._one(at, host, turn, on_event))
         except asyncio.CancelledError:
-            if not self._recorder.abandoned:
+            if not self._recorder.leave_open:
                 self._skip("cancelled", NOT_BEGUN)
             raise
         except ExceptionGroup as failed:  # the journal could not be written
@@ -113,7 +113,7 @@ class CallRound:
             else:
                 result = interrupted(call)
         except asyncio.CancelledError:
-            if self._recorder.abandoned:
+            if self._recorder.leave_open:
                 raise
             result = cancelled(call, (loop.time() - began) * 1000.0)
             self._recorder.note(CallEnded(at, result))

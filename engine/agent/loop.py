@@ -47,6 +47,7 @@ class Conversation:
         system: str = instructions.SYSTEM,
         stream: bool = True,
         runs: Runs | None = None,
+        leave_open: bool = False,
     ) -> None:
         """Start an empty conversation.
 
@@ -59,6 +60,8 @@ class Conversation:
             system: The instructions to the model.
             stream: Whether the model's text is streamed.
             runs: Stores the runs, so that they can be resumed; None to keep them in memory only.
+            leave_open: Whether a run whose task is cancelled stays as it is, so that it can be resumed. If not, the run
+                ends.
         """
         self._host = host
         self._model = model
@@ -68,6 +71,7 @@ class Conversation:
         self._system = system + instructions.DISCOVERY if self._turn.use_tool_search_flow else system
         self._stream = stream
         self._runs = runs or Runs()
+        self._leave_open = leave_open
         self._run: OpenRun | None = None  # the latest run
 
     @property
@@ -96,11 +100,6 @@ class Conversation:
         self._run = run
         return await self._work_on(run, lambda: run.recorder.record(RunResumed()))
 
-    def abandon(self) -> None:
-        """Leave the current run as it is when its task is cancelled, so that it can be resumed."""
-        if self._run is not None:
-            self._run.recorder.abandoned = True
-
     async def _begin(self, run: OpenRun, message: str) -> None:
         """Record the message, with what packs add to the prompt."""
         added = await self._host.prompt_blocks(run.turn, message)
@@ -110,11 +109,12 @@ class Conversation:
 
     async def _work_on(self, run: OpenRun, begin: Callable[[], Awaitable[None]]) -> Report:
         """Work on a run until it ends or must wait, and release it."""
+        run.recorder.leave_open = self._leave_open
         try:
             async with run.cancelled_on_request():
                 report = await self._until_it_stops(run, begin)
         except asyncio.CancelledError:
-            if not run.recorder.abandoned and run.state.ended is None:
+            if run.state.ended is None and not run.recorder.leave_open:
                 await run.recorder.record(RunEnded(Finish.CANCELLED, "Cancelled."))
             if not run.cancellation_is_handled():
                 raise

@@ -60,6 +60,7 @@ class OpenRun:
             await asyncio.sleep(_POLL_S)
             if await asyncio.to_thread(journal.asked_to_cancel, self.id):
                 self.cancelled = True
+                self.recorder.leave_open = False
                 task.cancel()
 
 

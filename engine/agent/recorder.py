@@ -35,7 +35,7 @@ class RunRecorder:
     Attributes:
         durable: Whether there is a journal. Without one, entries only change the state.
         cancel_wanted: Whether somebody has asked in the journal to cancel the run.
-        abandoned: Set this to leave the run as it is when its task is cancelled, so that it can be resumed.
+        leave_open: Whether a run whose task is cancelled stays as it is, so that it can be resumed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RunRecorder:
         """
         self.clock = clock
         self.cancel_wanted = False
-        self.abandoned = False
+        self.leave_open = False
         self._state = state
         self._journal = journal
         self._lease = lease

@@ -22,6 +22,7 @@ async def open_conversation(
     agent: str | None = None,
     on_event: OnEvent = ignore_event,
     stream: bool = True,
+    leave_open: bool = False,
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -32,6 +33,7 @@ async def open_conversation(
             instructions.
         on_event: Receives the events of each run.
         stream: Whether text is sent to `on_event` as it arrives.
+        leave_open: Whether a run whose task is cancelled can be resumed. If not, the run ends.
 
     Raises:
         ConfigError: No model is configured, its key is missing, or the agent cannot be used.
@@ -52,6 +54,7 @@ async def open_conversation(
             system=system,
             stream=stream,
             runs=runs_of(engine),
+            leave_open=leave_open,
         )
 
 

@@ -290,10 +290,15 @@ class RunJournal:
             query = select(_RUNS).order_by(_RUNS.c.number.desc()).limit(limit)
             return [self._row(each) for each in connection.execute(query).mappings()]
 
-    def interrupted(self) -> list[str]:
-        """Return the ids of the runs that are open although no engine works on them, oldest first."""
+    def interrupted(self, waiting_for: str = "") -> list[str]:
+        """Return the ids of the runs that are open although no engine works on them, oldest first.
+
+        Args:
+            waiting_for: Also return the runs that wait for this.
+        """
+        waiting = (_RUNS.c.state == WAITING) & (_RUNS.c.finish == waiting_for)
         with self._records.read() as connection:
-            query = select(_RUNS).where(_RUNS.c.state == OPEN).order_by(_RUNS.c.number)
+            query = select(_RUNS).where((_RUNS.c.state == OPEN) | waiting).order_by(_RUNS.c.number)
             rows = [self._row(each) for each in connection.execute(query).mappings()]
         return [row.id for row in rows if not row.working]
 

@@ -33,7 +33,7 @@ class Script:
             missing = []
             doubtful = [call for call, said in zip(made, results, strict=True) if any(each in said for each in DOUBT)]
         if doubtful:
-            return calls(*(("happened", {"what": f"{name} {given['n']}"}) for name, given in doubtful))
+            return calls(*(("happened", {"what": f"{name} {given.get('n')}"}) for name, given in doubtful))
         if missing:
             return calls(*missing)
         return calls(*self._rounds[done], text=f"Round {done}.") if done < len(self._rounds) else says("All done.")

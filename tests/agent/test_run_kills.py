@@ -102,7 +102,7 @@ async def kill_everywhere(
 
 @pytest.mark.slow
 @pytest.mark.spec("LOOP-3", "LOOP-5")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 async def test_a_run_killed_before_or_after_any_durable_write_continues(tmp_path: Path) -> None:
     times = await kill_everywhere(tmp_path, short())
     assert len(times) > 20

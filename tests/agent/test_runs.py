@@ -14,6 +14,7 @@ from engine.agent.budget import Finish
 from engine.agent.loop import Conversation
 from engine.app.conversation import open_conversation, runs_of
 from engine.app.people import People
+from engine.app.resuming import resuming_runs
 from engine.app.settings import Settings
 from engine.contract.context import CallContext
 from engine.contract.spec import Annotations
@@ -28,10 +29,16 @@ from tests.eventually import eventually
 
 @asynccontextmanager
 async def opened(
-    home: Path, model: ScriptedModel, *, approver: Any = None, more: Sequence[Any] = (), **settings: Any
+    home: Path,
+    model: ScriptedModel,
+    *,
+    approver: Any = None,
+    more: Sequence[Any] = (),
+    model_timeout_s: float = 0.5,
+    **settings: Any,
 ) -> AsyncIterator[Engine]:
     values = {
-        "model": {"name": "scripted", "base_url": model.base_url, "timeout_s": 0.5},
+        "model": {"name": "scripted", "base_url": model.base_url, "timeout_s": model_timeout_s},
         "policy": {"approval": "destructive", "approval_expires_s": 0.2},
         **settings,
     }
@@ -84,7 +91,7 @@ async def test_a_run_waits_for_a_model_that_fails_for_a_while(tmp_path: Path, fa
             report = await conversation.run("Do all of it.")
         found = rounds_of(model.requests[-1]["messages"])
     assert (report.finish, report.answer) == (Finish.ANSWER, "All done.")
-    assert [made for made, _ in found] == [made for made in short()]
+    assert [made for made, _ in found] == short()
     assert sorted(Effects(tmp_path).all()) == ["drop 1", "pay 1", "send 1"]
 
 
@@ -92,12 +99,14 @@ async def test_a_run_waits_for_a_model_that_fails_for_a_while(tmp_path: Path, fa
 @pytest.mark.spec("LOOP-5")
 async def test_a_run_whose_model_stays_down_stops_and_is_resumed_later(tmp_path: Path) -> None:
     script = Script(short())
-    async with serving(lambda body: fails(500) if len(body["messages"]) > 4 else script(body)) as model:
-        async with talking(tmp_path, model, approver=Approving(), runs={"model_wait_s": 0}) as (engine, conversation):
-            report = await conversation.run("Do all of it.")
-            assert report.finish is Finish.MODEL_ERROR
-            row = engine.runs.one(report.run)
-            assert (row.status, row.finish) == ("waiting", "model")
+    async with (
+        serving(lambda body: fails(500) if len(body["messages"]) > 4 else script(body)) as model,
+        talking(tmp_path, model, approver=Approving(), runs={"model_wait_s": 0}) as (engine, conversation),
+    ):
+        report = await conversation.run("Do all of it.")
+        assert report.finish is Finish.MODEL_ERROR
+        row = engine.runs.one(report.run)
+        assert (row.status, row.finish) == ("waiting", "model")
     async with serving(script) as model:
         async with talking(tmp_path, model, approver=Approving()) as (engine, conversation):
             resumed = await conversation.resume(await runs_of(engine).open(report.run))
@@ -130,6 +139,34 @@ async def test_a_run_waits_for_an_approval_and_asks_again_when_it_is_resumed(tmp
 
 @pytest.mark.slow
 @pytest.mark.spec("LOOP-5")
+async def test_runs_continue_when_an_engine_starts_if_this_is_configured(tmp_path: Path) -> None:
+    script = Script(short())
+    async with serving(fails(500)) as down, talking(tmp_path, down, runs={"model_wait_s": 0}) as (_, conversation):
+        run = (await conversation.run("Do all of it.")).run
+    async with serving(script) as model:
+        async with opened(tmp_path, model) as engine, resuming_runs(engine):
+            pass
+        assert model.requests == []  # it is not configured
+        options = {"approver": Approving(), "runs": {"resume_at_start": True}}
+        async with opened(tmp_path, model, **options) as engine, resuming_runs(engine):
+            await eventually(lambda: engine.runs.one(run).status == "answer")
+    assert sorted(Effects(tmp_path).all()) == ["drop 1", "pay 1", "send 1"]
+
+
+@pytest.mark.slow
+@pytest.mark.spec("LOOP-5")
+async def test_a_run_stays_open_when_its_engine_is_closed(tmp_path: Path) -> None:
+    async with serving(hangs()) as model, opened(tmp_path, model, model_timeout_s=60) as engine:
+        async with open_conversation(engine, leave_open=True) as conversation:
+            task = asyncio.create_task(conversation.run("Wait."))
+            await eventually(lambda: model.requests)
+            task.cancel()
+            await asyncio.wait({task})
+        assert [row.status for row in engine.runs.recent()] == ["interrupted"]
+
+
+@pytest.mark.slow
+@pytest.mark.spec("LOOP-5")
 async def test_a_new_message_ends_a_run_that_waits_and_the_history_stays_valid(tmp_path: Path) -> None:
     async with serving(calls(("drop", {"n": 1})), says("Then not.")) as model:
         async with talking(tmp_path, model) as (engine, conversation):
@@ -144,34 +181,36 @@ async def test_a_new_message_ends_a_run_that_waits_and_the_history_stays_valid(t
 @pytest.mark.slow
 @pytest.mark.spec("LOOP-5")
 async def test_exactly_one_process_works_on_a_run(tmp_path: Path) -> None:
-    async with serving(calls(("drop", {"n": 1}))) as model:
-        async with talking(tmp_path, model) as (engine, conversation), opened(tmp_path, model) as other:
-            run = (await conversation.run("Drop it.")).run
-            taken = await runs_of(engine).open(run)
-            with pytest.raises(RunBusy, match="knackbox runs follow"):
-                await runs_of(other).open(run)
-            await taken.recorder.release()
+    async with (
+        serving(calls(("drop", {"n": 1}))) as model,
+        talking(tmp_path, model) as (engine, conversation),
+        opened(tmp_path, model) as other,
+    ):
+        run = (await conversation.run("Drop it.")).run
+        taken = await runs_of(engine).open(run)
+        with pytest.raises(RunBusy, match="knackbox runs follow"):
             await runs_of(other).open(run)
-            with pytest.raises(RunBusy):
-                await runs_of(engine).open(run)
-            with pytest.raises(UnknownRun):
-                await runs_of(engine).open("0")
+        await taken.recorder.release()
+        await runs_of(other).open(run)
+        with pytest.raises(RunBusy):
+            await runs_of(engine).open(run)
+        with pytest.raises(UnknownRun):
+            await runs_of(engine).open("0")
 
 
 @pytest.mark.slow
 @pytest.mark.spec("LOOP-5")
 async def test_a_worker_whose_lease_was_taken_over_cannot_write(tmp_path: Path) -> None:
-    async with serving(calls(("drop", {"n": 1}))) as model:
-        async with talking(tmp_path, model) as (engine, conversation):
-            run = (await conversation.run("Drop it.")).run
-            stale = engine.runs.claim(run)
-            engine.runs.release(stale)
-            valid = engine.runs.claim(run)
-            before = engine.runs.one(run).last
-            with pytest.raises(LeaseLost):
-                engine.runs.append(stale, NewEntries([(0.0, "{}")]))
-            assert engine.runs.one(run).last == before
-            engine.runs.append(valid, NewEntries([]))
+    async with serving(calls(("drop", {"n": 1}))) as model, talking(tmp_path, model) as (engine, conversation):
+        run = (await conversation.run("Drop it.")).run
+        stale = engine.runs.claim(run)
+        engine.runs.release(stale)
+        valid = engine.runs.claim(run)
+        before = engine.runs.one(run).last
+        with pytest.raises(LeaseLost):
+            engine.runs.append(stale, NewEntries([(0.0, "{}")]))
+        assert engine.runs.one(run).last == before
+        engine.runs.append(valid, NewEntries([]))
 
 
 @pytest.mark.slow
@@ -186,15 +225,18 @@ async def test_a_run_is_cancelled_by_another_process(tmp_path: Path) -> None:
         await asyncio.Event().wait()
         return "never"
 
-    async with serving(calls(("stay", {}))) as model, opened(tmp_path, model) as other:
-        async with talking(tmp_path, model, more=[StaticSource("stays", (stay,))]) as (engine, conversation):
-            task = asyncio.create_task(conversation.run("Stay."))
-            async with asyncio.timeout(30):
-                await started.wait()
-                run = (await eventually(other.runs.recent))[0]
-                assert run.working
-                other.runs.ask_to_cancel(run.id)
-                report = await task
-            assert engine.runs.one(run.id).status == "cancelled"
+    async with (
+        serving(calls(("stay", {}))) as model,
+        opened(tmp_path, model) as other,
+        talking(tmp_path, model, more=[StaticSource("stays", (stay,))]) as (engine, conversation),
+    ):
+        task = asyncio.create_task(conversation.run("Stay."))
+        async with asyncio.timeout(30):
+            await started.wait()
+            run = (await eventually(other.runs.recent))[0]
+            assert run.working
+            other.runs.ask_to_cancel(run.id)
+            report = await task
+        assert engine.runs.one(run.id).status == "cancelled"
     assert report.finish is Finish.CANCELLED
     assert [one.result.success for one in report.calls] == [False]
