@@ -1,11 +1,12 @@
 """Measures what the journal of runs costs, and how fast a run is resumed (LOOP-5).
 
-A scripted model, served over HTTP, calls one tool per turn. Runs with and without a journal take turns. A turn is what
-the engine does from one request to the model to the next, without the time of the request: the list of tools, a call
-through the whole engine, and the journal.
+A scripted model, served over HTTP, calls one tool per turn. Runs with and without a journal take turns. A turn lasts
+from one request to the model to the next: the request, the list of tools, a call through the whole engine, and the
+journal. It is also measured without the time of the request.
 """
 
 import asyncio
+import itertools
 import json
 import tempfile
 import time
@@ -77,26 +78,10 @@ SOURCE = StaticSource(
 def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
     """Measure, print tables, and return their rows, with times in milliseconds."""
     rows = asyncio.run(_run(rounds, console))
-    show(
-        console,
-        rows,
-        "turn",
-        "One turn with one call, milliseconds",
-        "code",
-        "p50_ms",
-        "p95_ms",
-        "ratio",
-        ratio="to memory",
-    )
-    show(
-        console,
-        rows,
-        "resume",
-        "From the request to resume a run to its first action, milliseconds",
-        "code",
-        "p50_ms",
-        "p95_ms",
-    )
+    fields = ("code", "p50_ms", "p95_ms")
+    show(console, rows, "request", "One turn with one call, milliseconds", *fields, "ratio", ratio="to memory")
+    show(console, rows, "turn", "The same without the request, milliseconds", *fields, "ratio", ratio="to memory")
+    show(console, rows, "resume", "From resuming a run to its first action, milliseconds", *fields)
     return rows
 
 
@@ -113,33 +98,37 @@ async def _run(rounds: int, console: Console) -> list[dict[str, Any]]:
                 turns = await _turns(rounds, console, engine, client)
                 resumed = await _resumptions(rounds, engine, client)
     rows = []
-    for name in ("bench_read", "bench_write"):
-        usual = turns[name, MEMORY].p50
-        rows += [
-            {"what": "turn", **turns[name, way].as_dict(), "ratio": turns[name, way].p50 / usual}
-            for way in (MEMORY, JOURNAL)
-        ]
+    for what, name in itertools.product(("request", "turn"), ("bench_read", "bench_write")):
+        usual = turns[what, name, MEMORY].p50
+        for way in (MEMORY, JOURNAL):
+            series = turns[what, name, way]
+            rows.append({"what": what, **series.as_dict(), "ratio": series.p50 / usual})
     return [*rows, {"what": "resume", **resumed.as_dict(), "ratio": None}]
 
 
-async def _turns(rounds: int, console: Console, engine: Engine, client: TimedClient) -> dict[tuple[str, str], Series]:
-    times: dict[tuple[str, str], list[float]] = {}
+async def _turns(
+    rounds: int, console: Console, engine: Engine, client: TimedClient
+) -> dict[tuple[str, str, str], Series]:
+    times: dict[tuple[str, str, str], list[float]] = {}
     with Progress(console=console, transient=True) as progress:
         for number in progress.track(range(rounds + 1)):
             for name in ("bench_read", "bench_write"):
                 for way, runs in ((MEMORY, Runs()), (JOURNAL, runs_of(engine))):
-                    began: list[float] = []
+                    began: dict[str, list[float]] = {"request": [], "turn": []}
 
-                    def note(event: Event, began: list[float] = began) -> None:
+                    def note(event: Event, began: dict[str, list[float]] = began) -> None:
                         if isinstance(event, TurnStarted):
-                            began.append(time.perf_counter() - client.spent_s)
+                            now = time.perf_counter()
+                            began["request"].append(now)
+                            began["turn"].append(now - client.spent_s)
 
                     talk = Conversation(engine, client, on_event=note, stream=False, runs=runs)
                     await talk.run(f"{name} {TURNS}")
                     if number:  # the first round is for warming up
-                        pairs = zip(began, began[1:], strict=False)
-                        times.setdefault((name, way), []).extend((end - start) * 1000 for start, end in pairs)
-    return {key: Series(key[0], key[1], tuple(found)) for key, found in times.items()}
+                        for what, moments in began.items():
+                            took = [(end - start) * 1000 for start, end in itertools.pairwise(moments)]
+                            times.setdefault((what, name, way), []).extend(took)
+    return {key: Series(key[1], key[2], tuple(found)) for key, found in times.items()}
 
 
 async def _resumptions(rounds: int, engine: Engine, client: ModelClient) -> Series:

@@ -12,7 +12,8 @@ from engine.agent.recorder import RunRecorder
 from engine.agent.run_entries import RunEnded
 from engine.agent.run_state import RunState
 from engine.contract.turn import Turn
-from engine.stores.run_journal import LeaseLost, RunJournal
+from engine.stores.entry_writer import LeaseLost
+from engine.stores.run_journal import RunJournal
 
 _POLL_S = 0.5  # interval between two looks whether somebody has asked to cancel the run
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from engine.agent.run_entries import CallBegun, Entry, to_json
 from engine.agent.run_state import RunState
-from engine.stores.run_journal import ENDED, OPEN, WAITING, Lease, NewEntries, RunJournal
+from engine.stores.entry_writer import Lease, NewEntries
+from engine.stores.run_journal import ENDED, OPEN, WAITING, RunJournal
 
 Begin = Callable[[NewEntries], Lease]  # adds the run to the journal with its first entries
 

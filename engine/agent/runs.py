@@ -20,7 +20,8 @@ from engine.agent.run_entries import from_json
 from engine.agent.run_state import RunState
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
-from engine.stores.run_journal import ENDED, EntryRow, Lease, NewEntries, RunJournal, RunRow
+from engine.stores.entry_writer import Lease, NewEntries
+from engine.stores.run_journal import ENDED, EntryRow, RunJournal, RunRow
 
 _TURN = TypeAdapter(Turn)
 _COMPUTED = {"query", "agent_key"}

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 
 from engine.app.home import Home
 from engine.app.settings import BackupSettings, Settings
@@ -15,6 +14,7 @@ from engine.contract.failure import ConfigError
 from engine.stores import journal_upgrade
 from engine.stores.backups import Backup, Backups, BackupStopped
 from engine.stores.engine_lock import EngineLock
+from engine.stores.entry_writer import EntryWriter
 from engine.stores.locks import StoreBusy
 from engine.stores.records import Records
 from engine.stores.run_journal import RunJournal
@@ -95,13 +95,9 @@ def _open_runs(
     records = Records.open(home.runs_url, secure_delete=True, contents=RUNS)
     stack.callback(records.close)
 
-    @cache
-    def lasting() -> Records:
-        opened = Records.open(home.runs_url, power_cuts=True, secure_delete=True, contents=RUNS)
-        stack.callback(opened.close)
-        return opened
-
-    return RunJournal(records, lock, clock, lasting=lasting, kept=settings.retention.runs)
+    writer = EntryWriter(home.runs)
+    stack.callback(writer.close)
+    return RunJournal(records, lock, clock, writer, kept=settings.retention.runs)
 
 
 def backups_of(home: Home, settings: BackupSettings, clock: Clock) -> Backups:

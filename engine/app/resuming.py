@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError
-from engine.stores.run_journal import LeaseLost
+from engine.stores.entry_writer import LeaseLost
 
 log = logging.getLogger(__name__)
 

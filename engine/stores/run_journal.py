@@ -5,7 +5,7 @@ time works on a run: it holds the run's lease, which the kernel ends together wi
 append names the number of the lease. A worker whose lease was taken over can therefore not add anything.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from sqlalchemy import (
 from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from engine.stores.engine_lock import EngineLock
+from engine.stores.entry_writer import EntryWriter, Lease, NewEntries
 from engine.stores.records import Records
 
 KEPT = 1_000  # runs
@@ -74,10 +75,6 @@ class UnknownRun(ConfigError):
 
 class RunBusy(ConfigError):
     """Another worker holds the lease of the run."""
-
-
-class LeaseLost(Exception):
-    """Another worker has taken over the run, so this one must stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,34 +133,11 @@ class EntryRow:
     entry: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to work on a run. At most one lease of a run is valid, the one with the highest number."""
-
-    run: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewEntries:
-    """Entries to append to a run in one transaction, with the state of the run after them.
-
-    Attributes:
-        entries: (seconds worked, JSON object) of each entry.
-        lasting: Whether they must survive a power failure. The commit then waits for the disk.
-    """
-
-    entries: Sequence[tuple[float, str]]
-    state: str = OPEN
-    finish: str = ""
-    lasting: bool = False
-
-
 class RunJournal:
     """The runs of one home, shared by all its processes. Every method blocks."""
 
     def __init__(
-        self, records: Records, lock: EngineLock, clock: Clock, *, lasting: Callable[[], Records], kept: int = KEPT
+        self, records: Records, lock: EngineLock, clock: Clock, writer: EntryWriter, *, kept: int = KEPT
     ) -> None:
         """Create missing tables.
 
@@ -171,14 +145,13 @@ class RunJournal:
             records: The database.
             lock: The lock of this engine, which holds its leases.
             clock: The source of time.
-            lasting: Returns the same database with commits that survive a power failure. It is called when such a
-                commit is needed.
+            writer: Appends entries to the same database.
             kept: How many of the newest runs to keep. Runs that have not ended are kept in any case.
         """
         self._records = records
         self._lock = lock
         self._clock = clock
-        self._lasting = lasting
+        self._writer = writer
         self._kept = kept
         records.create(_SCHEMA)
 
@@ -241,23 +214,9 @@ class RunJournal:
 
         Raises:
             LeaseLost: Another worker has taken over the run. Nothing was added.
+            StoreBusy, ConfigError: The database cannot be written. Nothing was added.
         """
-        records = self._lasting() if new.lasting else self._records
-        now = self._now()
-        held = (_RUNS.c.id == lease.run) & (_RUNS.c.lease == lease.number)
-        values = {
-            "last": _RUNS.c.last + len(new.entries),
-            "updated": now,
-            "state": new.state,
-            "finish": new.finish,
-        }
-        with records.begin() as connection:
-            change = update(_RUNS).where(held).values(values).returning(_RUNS.c.last, _RUNS.c.cancel)
-            row = connection.execute(change).one_or_none()
-            if row is None:
-                raise LeaseLost(f"Another process has taken over the run {lease.run}.")
-            self._add(connection, lease.run, row.last - len(new.entries), now, new)
-            return bool(row.cancel)
+        return self._writer.append(lease, new, self._now())
 
     def release(self, lease: Lease) -> None:
         """Give up a lease, so that another worker can take it. A lease that is no longer valid is ignored."""

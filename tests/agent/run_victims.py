@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from engine.agent.events import CallStarted, Event, TurnStarted
 from engine.app.conversation import open_conversation, runs_of
 from engine.app.people import People
 from engine.app.settings import Settings
+from engine.stores.entry_writer import EntryWriter
 from engine.stores.records import Records
 from tests.agent.run_tools import Approving, Effects, source
 
@@ -50,7 +52,18 @@ class KillAtWrite:
             if number and number == armed._number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
+        commit = EntryWriter.commit
+
+        def counted_commit(connection: sqlite3.Connection) -> None:
+            number = next(armed._count) if armed._armed else 0
+            if number and number == armed._number and armed._before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            commit(connection)
+            if number and number == armed._number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
         Records.begin = counted  # type: ignore[method-assign]
+        EntryWriter.commit = staticmethod(counted_commit)  # type: ignore[method-assign]
 
     def arm(self) -> None:
         self._armed = True

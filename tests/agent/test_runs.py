@@ -20,7 +20,8 @@ from engine.contract.context import CallContext
 from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
-from engine.stores.run_journal import LeaseLost, NewEntries, RunBusy, UnknownRun
+from engine.stores.entry_writer import LeaseLost, NewEntries
+from engine.stores.run_journal import RunBusy, UnknownRun
 from tests.agent.run_script import Script, rounds_of, short
 from tests.agent.run_tools import Approving, Effects, source
 from tests.agent.scripted_model import Reply, ScriptedModel, breaks_off, calls, fails, hangs, says, serving
