@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 from engine.agent import instructions
+from engine.agent.active_run import ActiveRun, cancel_active_run
 from engine.agent.budget import Budget, Finish
 from engine.agent.calls import CallRound, control_signal, fatal_reason, requested_calls
 from engine.agent.events import ModelAwaited, OnEvent, Replanned, Report, TextPiece, TurnStarted, ignore_event
 from engine.agent.host import ToolHost
 from engine.agent.model import ModelClient, ModelError
-from engine.agent.open_run import OpenRun, cancel_open_run
 from engine.agent.patience import Patience
 from engine.agent.refused_calls import MOST
 from engine.agent.run_entries import LoopMessage, Responded, RunBegun, RunEnded, RunResumed, RunWaits
@@ -72,7 +72,7 @@ class Conversation:
         self._stream = stream
         self._runs = runs or Runs()
         self._leave_open = leave_open
-        self._run: OpenRun | None = None  # the latest run
+        self._run: ActiveRun | None = None  # the latest run
 
     @property
     def history(self) -> list[ModelMessage]:
@@ -87,11 +87,11 @@ class Conversation:
             LeaseLost: Another process has taken over the run.
         """
         if self._run is not None and self._run.state.ended is None:
-            await cancel_open_run(self._run)
+            await cancel_active_run(self._run)
         run = self._run = self._runs.new(message, self._turn, self._budget, self._run)
         return await self._work_on(run, lambda: self._begin(run, message))
 
-    async def resume(self, run: OpenRun) -> Report:
+    async def resume(self, run: ActiveRun) -> Report:
         """Continue a run of the journal where it was interrupted or began to wait.
 
         Raises:
@@ -100,14 +100,14 @@ class Conversation:
         self._run = run
         return await self._work_on(run, lambda: run.recorder.record(RunResumed()))
 
-    async def _begin(self, run: OpenRun, message: str) -> None:
+    async def _begin(self, run: ActiveRun, message: str) -> None:
         """Record the message, with what packs add to the prompt."""
         added = await self._host.prompt_blocks(run.turn, message)
         content = (message, added.message) if added.message else (message,)
         told = "\n".join(part for part in (self._system, added.instructions) if part)
         await run.recorder.record(RunBegun(message, content, told))
 
-    async def _work_on(self, run: OpenRun, begin: Callable[[], Awaitable[None]]) -> Report:
+    async def _work_on(self, run: ActiveRun, begin: Callable[[], Awaitable[None]]) -> Report:
         """Work on a run until it ends or must wait, and release it."""
         run.recorder.leave_open = self._leave_open
         try:
@@ -125,7 +125,7 @@ class Conversation:
             await self._host.run_ended(run.turn, summary_of(run.state.message, report))
         return report
 
-    async def _until_it_stops(self, run: OpenRun, begin: Callable[[], Awaitable[None]]) -> Report:
+    async def _until_it_stops(self, run: ActiveRun, begin: Callable[[], Awaitable[None]]) -> Report:
         """Work on a run within its time, and record why it stopped."""
         work = LoopRun(self, run)
         try:
@@ -162,7 +162,7 @@ class LoopRun:
     What it does next depends only on the state of the run, which the journal can restore.
     """
 
-    def __init__(self, conversation: Conversation, run: OpenRun) -> None:
+    def __init__(self, conversation: Conversation, run: ActiveRun) -> None:
         self._talk = conversation
         self._host = conversation._host  # noqa: SLF001 -- a run is a part of its conversation
         self._on_event = conversation._on_event  # noqa: SLF001 -- for the same reason

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from engine.agent.run_entries import CallBegun, Entry, to_json
 from engine.agent.run_state import RunState
-from engine.stores.entry_writer import Lease, NewEntries
+from engine.stores.entry_writer import NewEntries, RunLease
 from engine.stores.run_journal import ENDED, OPEN, WAITING, RunJournal
 
-Begin = Callable[[NewEntries], Lease]  # adds the run to the journal with its first entries
+Begin = Callable[[NewEntries], RunLease]  # adds the run to the journal with its first entries
 
 
 class WorkClock:
@@ -45,7 +45,7 @@ class RunRecorder:
         clock: WorkClock,
         journal: RunJournal | None = None,
         *,
-        lease: Lease | None = None,
+        lease: RunLease | None = None,
         begin: Begin | None = None,
     ) -> None:
         """Create a recorder.

@@ -13,15 +13,15 @@ from dataclasses import asdict
 from pydantic import TypeAdapter
 from pydantic_ai.messages import ModelMessage
 
+from engine.agent.active_run import ActiveRun
 from engine.agent.budget import Budget
-from engine.agent.open_run import OpenRun
 from engine.agent.recorder import RunRecorder, WorkClock
 from engine.agent.run_entries import from_json
 from engine.agent.run_state import RunState
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
-from engine.stores.entry_writer import Lease, NewEntries
-from engine.stores.run_journal import ENDED, EntryRow, RunJournal, RunRow
+from engine.stores.entry_writer import NewEntries, RunLease
+from engine.stores.run_journal import ENDED, RunEntryRow, RunJournal, RunRow
 
 _TURN = TypeAdapter(Turn)
 _COMPUTED = {"query", "agent_key"}
@@ -52,7 +52,7 @@ class Runs:
         self._patience_s = patience_s
         self._now = now
 
-    def new(self, message: str, turn: Turn, budget: Budget, previous: OpenRun | None) -> OpenRun:
+    def new(self, message: str, turn: Turn, budget: Budget, previous: ActiveRun | None) -> ActiveRun:
         """Return a new run. It is added to the journal with its first entries.
 
         Args:
@@ -64,18 +64,18 @@ class Runs:
         state = RunState(previous.state.history if previous is not None else [])
         clock, journal = WorkClock(self._now), self._journal
         if journal is None:
-            return OpenRun("", state, RunRecorder(state, clock), turn, budget)
+            return ActiveRun("", state, RunRecorder(state, clock), turn, budget)
         run, before = secrets.token_hex(4), previous.id if previous is not None else ""
 
-        def begin(new: NewEntries) -> Lease:
+        def begin(new: NewEntries) -> RunLease:
             kept = _TURN.dump_python(turn, mode="json", exclude=_COMPUTED)
             setup = json.dumps({"turn": kept, "budget": asdict(budget)})
             return journal.create(run, message, setup, new, user=turn.user, agent=turn.agent, previous=before)
 
         recorder = RunRecorder(state, clock, journal, begin=begin)
-        return OpenRun(run, state, recorder, turn, budget, self._patience_s, journal)
+        return ActiveRun(run, state, recorder, turn, budget, self._patience_s, journal)
 
-    async def open(self, run: str) -> OpenRun:
+    async def open(self, run: str) -> ActiveRun:
         """Take the lease of a run of the journal and rebuild its state.
 
         Raises:
@@ -87,7 +87,7 @@ class Runs:
             raise ConfigError("Without a journal, no run can be resumed.")
         return await asyncio.to_thread(self._open, self._journal, run)
 
-    def _open(self, journal: RunJournal, run: str) -> OpenRun:
+    def _open(self, journal: RunJournal, run: str) -> ActiveRun:
         row = journal.one(run)
         if row.state == ENDED:
             raise RunHasEnded(
@@ -100,10 +100,10 @@ class Runs:
         setup = json.loads(row.setup)
         turn, budget = _TURN.validate_python(setup["turn"]), Budget(**setup["budget"])
         recorder = RunRecorder(state, clock, journal, lease=lease)
-        return OpenRun(run, state, recorder, turn, budget, self._patience_s, journal)
+        return ActiveRun(run, state, recorder, turn, budget, self._patience_s, journal)
 
 
-def rebuilt(journal: RunJournal, row: RunRow) -> tuple[RunState, list[EntryRow]]:
+def rebuilt(journal: RunJournal, row: RunRow) -> tuple[RunState, list[RunEntryRow]]:
     """Return the state of a run, rebuilt from its entries, and these entries."""
     state = RunState(history_before(journal, row))
     rows = journal.entries(row.id)

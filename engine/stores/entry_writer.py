@@ -24,7 +24,7 @@ class LeaseLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class RunLease:
     """The right to work on a run. At most one lease of a run is valid, the one with the highest number."""
 
     run: str
@@ -59,7 +59,7 @@ class EntryWriter:
         self._connections: dict[bool, sqlite3.Connection] = {}
         self._lock = threading.Lock()
 
-    def append(self, lease: Lease, new: NewEntries, now: str) -> bool:
+    def append(self, lease: RunLease, new: NewEntries, now: str) -> bool:
         """Append entries at the time `now`, and return whether somebody has asked to cancel the run.
 
         Raises:

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from engine.stores.engine_lock import EngineLock
-from engine.stores.entry_writer import EntryWriter, Lease, NewEntries
+from engine.stores.entry_writer import EntryWriter, NewEntries, RunLease
 from engine.stores.records import Records
 
 KEPT = 1_000  # runs
@@ -118,7 +118,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryRow:
+class RunEntryRow:
     """One entry of a run.
 
     Attributes:
@@ -157,7 +157,7 @@ class RunJournal:
 
     def create(
         self, run: str, message: str, setup: str, new: NewEntries, *, user: str, agent: str, previous: str = ""
-    ) -> Lease:
+    ) -> RunLease:
         """Add a run with its first entries, and return the lease of it. Delete runs beyond the limit."""
         row = {
             "id": run,
@@ -170,7 +170,7 @@ class RunJournal:
         with self._records.begin() as connection:
             self._insert(connection, row, new, holder=self._lock.id)
             self._sweep(connection)
-        return Lease(run, 1)
+        return RunLease(run, 1)
 
     def fork(self, source: str, run: str, upto: int, more: Sequence[str] = ()) -> None:
         """Add a run that begins with the first entries of another. No engine works on it yet.
@@ -192,7 +192,7 @@ class RunJournal:
             new = NewEntries([*copied, *((0.0, entry) for entry in more)])
             self._insert(connection, row | {"id": run, "forked_from": source}, new, holder=None)
 
-    def claim(self, run: str) -> Lease:
+    def claim(self, run: str) -> RunLease:
         """Take the lease of a run that nobody works on.
 
         Raises:
@@ -207,9 +207,9 @@ class RunJournal:
                 )
             values = {"holder": self._lock.id, "lease": found["lease"] + 1, "cancel": False}
             connection.execute(update(_RUNS).where(_RUNS.c.id == run).values(values))
-            return Lease(run, values["lease"])
+            return RunLease(run, values["lease"])
 
-    def append(self, lease: Lease, new: NewEntries) -> bool:
+    def append(self, lease: RunLease, new: NewEntries) -> bool:
         """Append entries, and return whether somebody has asked to cancel the run.
 
         Raises:
@@ -218,7 +218,7 @@ class RunJournal:
         """
         return self._writer.append(lease, new, self._now())
 
-    def release(self, lease: Lease) -> None:
+    def release(self, lease: RunLease) -> None:
         """Give up a lease, so that another worker can take it. A lease that is no longer valid is ignored."""
         held = (_RUNS.c.id == lease.run) & (_RUNS.c.lease == lease.number)
         with self._records.begin() as connection:
@@ -261,11 +261,11 @@ class RunJournal:
             rows = [self._row(each) for each in connection.execute(query).mappings()]
         return [row.id for row in rows if not row.working]
 
-    def entries(self, run: str, after: int = 0) -> list[EntryRow]:
+    def entries(self, run: str, after: int = 0) -> list[RunEntryRow]:
         """Return the entries of a run after a number, in order."""
         with self._records.read() as connection:
             found = connection.execute(_entries_of(run, after)).mappings()
-            return [EntryRow(row["seq"], row["ts"], row["worked_s"], row["entry"]) for row in found]
+            return [RunEntryRow(row["seq"], row["ts"], row["worked_s"], row["entry"]) for row in found]
 
     def _insert(self, connection: Connection, row: dict[str, Any], new: NewEntries, *, holder: str | None) -> None:
         now = self._now()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from engine.stores.run_journal import EntryRow, RunRow
+from engine.stores.run_journal import RunEntryRow, RunRow
 
 _BACKTICKS = re.compile(r"`+")
 _PAGE = """\
@@ -23,18 +23,18 @@ pre{{background:#f4f4f4;padding:.6rem;overflow-x:auto;white-space:pre-wrap}}</st
 Piece = tuple[str, str, str]  # heading, text, and how to show it: "text", or the language of a code block
 
 
-def as_object(row: EntryRow) -> dict[str, Any]:
+def as_object(row: RunEntryRow) -> dict[str, Any]:
     """Return an entry as a JSON object, with its number and times."""
     entry: dict[str, Any] = json.loads(row.entry)
     return {"seq": row.seq, "ts": row.ts, "worked_s": row.worked_s, **entry}
 
 
-def json_lines(rows: Sequence[EntryRow]) -> str:
+def json_lines(rows: Sequence[RunEntryRow]) -> str:
     """Return one line of JSON for each entry."""
     return "".join(json.dumps(as_object(row), ensure_ascii=False) + "\n" for row in rows)
 
 
-def markdown(run: RunRow, rows: Sequence[EntryRow]) -> str:
+def markdown(run: RunRow, rows: Sequence[RunEntryRow]) -> str:
     """Return the run as Markdown. Arguments and results are code blocks, so nothing in them is interpreted."""
     lines = [f"# Run {run.id}", "", f"{run.status}, {run.user}/{run.agent}, begun {run.created[:19]} UTC"]
     lines += [f"It continues the conversation of run {run.previous}."] if run.previous else []
@@ -46,7 +46,7 @@ def markdown(run: RunRow, rows: Sequence[EntryRow]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def html(run: RunRow, rows: Sequence[EntryRow]) -> str:
+def html(run: RunRow, rows: Sequence[RunEntryRow]) -> str:
     """Return the run as a page that loads nothing and runs no script."""
     from markdown_it import MarkdownIt  # noqa: PLC0415 -- needed only for this format
 
@@ -54,7 +54,7 @@ def html(run: RunRow, rows: Sequence[EntryRow]) -> str:
     return _PAGE.format(title=f"Run {escape(run.id)}", body=body)
 
 
-def pieces(rows: Sequence[EntryRow]) -> Iterator[Piece]:
+def pieces(rows: Sequence[RunEntryRow]) -> Iterator[Piece]:
     """Yield the parts of a transcript in order."""
     calls: list[str] = []
     turn = 0

@@ -22,7 +22,7 @@ from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say,
 from engine.interfaces.cli.tables import print_table
 from engine.stores.atomic import write_atomic
 from engine.stores.clock import SystemClock
-from engine.stores.run_journal import ENDED, EntryRow, RunJournal, RunRow
+from engine.stores.run_journal import ENDED, RunEntryRow, RunJournal, RunRow
 
 app = typer.Typer(
     help="List, show, follow, resume, cancel, copy and export runs of the loop.",
@@ -79,7 +79,7 @@ def follow(ctx: typer.Context, run: RunId, as_json: Json = False) -> None:
     """Show a run while another process works on it, until it stops. With --json, print one line for each entry."""
     to_json = wants_json(ctx, as_json)
     with _journal(ctx) as journal:
-        shown: list[EntryRow] = []
+        shown: list[RunEntryRow] = []
         while True:
             row = journal.one(run)  # read first, so that no entry is added between the last look and the end
             new = journal.entries(run, shown[-1].seq if shown else 0)
@@ -202,16 +202,16 @@ def _end(journal: RunJournal, run: str) -> None:
     """End a run that nobody works on."""
     import asyncio  # noqa: PLC0415 -- as the next ones: only this command needs it
 
-    from engine.agent.open_run import cancel_open_run  # noqa: PLC0415 -- loads the model client
+    from engine.agent.active_run import cancel_active_run  # noqa: PLC0415 -- loads the model client
     from engine.agent.runs import Runs  # noqa: PLC0415 -- for the same reason
 
     async def work() -> None:
-        await cancel_open_run(await Runs(journal).open(run))
+        await cancel_active_run(await Runs(journal).open(run))
 
     asyncio.run(work())
 
 
-def _end_of_turn(run: str, entries: list[EntryRow], turn: int | None) -> int:
+def _end_of_turn(run: str, entries: list[RunEntryRow], turn: int | None) -> int:
     """Return how many entries belong to the first turns of a run.
 
     Raises:
@@ -227,7 +227,7 @@ def _end_of_turn(run: str, entries: list[EntryRow], turn: int | None) -> int:
     return stops[0] if stops else end
 
 
-def _last_round(entries: list[EntryRow]) -> tuple[bool, bool]:
+def _last_round(entries: list[RunEntryRow]) -> tuple[bool, bool]:
     """Return whether the last response is an answer, and whether it has calls without results."""
     answered = open_calls = False
     calls = 0

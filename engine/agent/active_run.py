@@ -1,4 +1,4 @@
-"""`OpenRun`: a run that this process works on, with its state and its recorder."""
+"""`ActiveRun`: a run that this process works on, with its state and its recorder."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ _POLL_S = 0.5  # interval between two looks whether somebody has asked to cancel
 
 
 @dataclass(slots=True, eq=False)
-class OpenRun:
+class ActiveRun:
     """A run that this process works on.
 
     Attributes:
@@ -65,7 +65,7 @@ class OpenRun:
                 task.cancel()
 
 
-async def cancel_open_run(run: OpenRun) -> None:
+async def cancel_active_run(run: ActiveRun) -> None:
     """End a run that waits or was interrupted. Each call without a result gets one that says that it was not run."""
     if run.state.round is not None and run.state.round.open:
         CallRound(run.state.round, run.recorder, datetime.now(UTC)).cancel_open()
