@@ -102,7 +102,7 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
     indexes = MemoryIndexes(home.memory_indexes, store, services.embedder)
     workspace = services.settings.workspace
     outside = (workspace,) if workspace is not None and home.root not in workspace.absolute().parents else ()
-    places = Places(home.root, home.backups, (home.records, home.events, home.memory), outside)
+    places = Places(home.root, home.backups, (home.records, home.events, home.memory), outside, home.runs)
     parts = MemoryParts.open(services, store, indexes, settings.ocr)
     erasure = Erasure(
         store,

@@ -5,8 +5,11 @@ time works on a run: it holds the run's lease, which the kernel ends together wi
 append names the number of the lease. A worker whose lease was taken over can therefore not add anything.
 """
 
+import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -32,6 +35,7 @@ from engine.contract.failure import ConfigError
 from engine.stores.engine_lock import EngineLock
 from engine.stores.entry_writer import EntryWriter, NewEntries, RunLease
 from engine.stores.records import Records
+from engine.stores.sqlite_file import connect, explained
 
 KEPT = 1_000  # runs
 OPEN, WAITING, ENDED = "open", "waiting", "ended"
@@ -313,6 +317,21 @@ class RunJournal:
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
+
+
+def transcripts_contain(file: Path, texts: Sequence[str]) -> bool:
+    """Return whether an entry in this database contains one of the texts.
+
+    A search of the file's bytes can miss a text, because SQLite splits long rows.
+    """
+    shapes = {json.dumps(text, ensure_ascii=ascii_only)[1:-1] for text in texts for ascii_only in (False, True)}
+    # Arguments of calls are JSON texts within the JSON of the entry.
+    shapes |= {json.dumps(shape, ensure_ascii=False)[1:-1] for shape in shapes}
+    if not file.exists():
+        return False
+    with explained(file), closing(connect(file)) as connection:
+        query = "SELECT 1 FROM run_entries WHERE instr(entry, ?) LIMIT 1"
+        return any(connection.execute(query, (shape,)).fetchone() for shape in sorted(shapes))
 
 
 def _one(connection: Connection, run: str) -> RowMapping:
