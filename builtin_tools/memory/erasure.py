@@ -19,6 +19,7 @@ from builtin_tools.memory.indexing import MemoryIndexes
 from builtin_tools.memory.store import MemoryStore
 from builtin_tools.memory.view import AT_ONCE
 from engine.stores.locks import FileLock, StoreBusy
+from engine.stores.run_journal import transcripts_contain
 from engine.stores.sqlite_file import connect
 
 MOST_SEARCHED = 2_000  # maximum texts to search the home for; of more texts, an evenly spaced sample is searched
@@ -36,12 +37,14 @@ class Places:
         backups: The folder of the backups.
         databases: Databases that are rewritten if they still contain an erased text.
         others: Folders outside the home that are also searched, such as a configured workspace.
+        transcripts: The database with the transcripts of runs. It is named if one of them contains an erased text.
     """
 
     home: Path
     backups: Path
     databases: tuple[Path, ...] = ()
     others: tuple[Path, ...] = ()
+    transcripts: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,11 @@ class Erasure:
 
     def _search(self, texts: Sequence[str], progress: Progress | None) -> list[Path]:
         roots = (self._places.home, *self._places.others)
-        return [path for root in roots for path in files_containing(root, texts, progress)]
+        found = [path for root in roots for path in files_containing(root, texts, progress)]
+        runs = self._places.transcripts
+        if runs is not None and runs not in found and transcripts_contain(runs, texts):
+            found.append(runs)
+        return found
 
     def _rewrite_database(self) -> None:
         until = time.monotonic() + _PATIENCE_S

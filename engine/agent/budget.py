@@ -15,6 +15,8 @@ class Finish(StrEnum):
     TOKENS = "tokens"
     WALL = "wall"
     MODEL_ERROR = "model_error"  # the request to the model failed
+    APPROVAL = "approval"  # a call needs a person's approval, and nobody answered; the run can be resumed
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)

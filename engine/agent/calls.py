@@ -2,80 +2,98 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
-from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ToolCallPart
 
 from engine.agent.events import CallFinished, CallProgress, CallStarted, OnEvent
 from engine.agent.host import ToolHost
+from engine.agent.recorder import RunRecorder
+from engine.agent.run_entries import CallBegun, CallEnded, RequestedCall
+from engine.agent.run_state import Round
 from engine.agent.text_calls import problem_of
 from engine.contract.context import no_progress
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult
-from engine.contract.spec import ToolSpec
+from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
+from engine.dispatch.in_flight import BeforeRun
 from engine.dispatch.stages import stages
 from engine.formats.names import ProviderNames
+from engine.policy.approval import NOT_APPROVED, UNANSWERED
+from engine.stores.key_ledger import KEPT_H
+
+# How long after a response a keyed call may be made again: an hour less than its first result is kept.
+_KEYS_LAST = timedelta(hours=KEPT_H - 1)
+NOT_BEGUN = "Not run: the turn was cancelled before this call began."
 
 
 class CallRound:
-    """Runs the calls of one model response, and keeps their outcomes. At every moment, each call has an outcome."""
+    """Runs the calls of the latest response that have no result yet, and records their results.
 
-    def __init__(
-        self, parts: Sequence[ToolCallPart], allowed: int, why_not: str, specs: Sequence[ToolSpec] = ()
-    ) -> None:
-        """Parse the calls.
+    Whatever happens, each call has a result afterwards (CALL-1), unless the run has to wait for an approval.
+    """
+
+    def __init__(self, current: Round, recorder: RunRecorder, now: datetime) -> None:
+        """Create a round.
 
         Args:
-            parts: The calls of the response.
-            allowed: How many of them may run.
-            why_not: The error to report for the calls beyond `allowed`.
-            specs: The tools that were offered to the model.
+            current: The response, and the results so far.
+            recorder: Records the results.
+            now: The time, which decides whether the key of an interrupted call still protects it.
         """
-        self._parts = parts
-        names = ProviderNames(spec.name for spec in specs)
-        self._calls = [as_call(part, names) for part in parts]
-        self._specs = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
-        self._allowed = allowed
-        self._why_not = why_not
-        self._results: dict[int, ToolResult] = {}
-        self.skip_rest = ""  # the control tool that was called; the remaining calls are skipped
-
-    @property
-    def outcomes(self) -> list[CallFinished]:
-        """The outcome of each call, in the order of the response. A call that was not run has a result that says so."""
-        return [
-            CallFinished(call, self._results.get(index) or self._not_run(index))
-            for index, call in enumerate(self._calls)
-        ]
-
-    def returns(self) -> list[ToolReturnPart]:
-        """Return the outcomes as messages for the model."""
-        return [
-            ToolReturnPart(
-                tool_name=part.tool_name,
-                content=outcome.result.text or ("Done." if outcome.result.success else "Failed."),
-                tool_call_id=part.tool_call_id,
-            )
-            for part, outcome in zip(self._parts, self.outcomes, strict=True)
-        ]
+        self._round = current
+        self._recorder = recorder
+        self._now = now
+        # Calls that an earlier process began. Those that this process begins end in it.
+        self._interrupted = {at: keyed for at, keyed in current.begun.items() if at not in current.results}
+        self.unapproved = ""  # why a call could not be approved: nobody could be asked, or nobody answered
 
     async def run(self, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
         """Dispatch the calls in stages, each of which is a group of calls that run at the same time (CALL-7).
 
         The signal of a control tool, such as `replan`, takes effect after the stage of the tool.
         """
-        for stage in stages(self._calls[: self._allowed], self._specs):
-            if self.skip_rest:
-                return
-            async with asyncio.TaskGroup() as group:
-                for index in stage:
-                    group.create_task(self._one(index, host, turn, on_event))
-            for index in stage:
-                self.skip_rest = self.skip_rest or control_signal(self._calls[index].name, self._results[index])[0]
+        try:
+            for stage in self._round.response.stages:
+                if self._signal() or self.unapproved:
+                    break
+                async with asyncio.TaskGroup() as group:
+                    for at in stage:
+                        if at not in self._round.results:
+                            group.create_task(self._one(at, host, turn, on_event))
+        except asyncio.CancelledError:
+            if not self._recorder.leave_open:
+                self._skip("cancelled", NOT_BEGUN)
+            raise
+        except ExceptionGroup as failed:  # the journal could not be written
+            raise failed.exceptions[0] from failed
+        if not self.unapproved:
+            self._skip("skipped", f"Not run, because `{self._signal()}` was called first.")
 
-    async def _one(self, index: int, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
-        call = self._calls[index]
+    def cancel_open(self) -> None:
+        """Note results of the calls that have none: they were not run, or it is unknown what they did."""
+        for at, call in enumerate(self._round.calls):
+            if at in self._interrupted:
+                self._recorder.note(CallEnded(at, interrupted(call)))
+        self._skip("cancelled", NOT_BEGUN)
+
+    def _signal(self) -> str:
+        """Return the name of the control tool that was called in this round; "" if there is none."""
+        outcomes = self._round.outcomes
+        return next((one.call.name for one in outcomes if control_signal(one.call.name, one.result)[0]), "")
+
+    def _skip(self, reason: str, why: str) -> None:
+        """Note the results of the calls that were not run."""
+        allowed = {at for stage in self._round.response.stages for at in stage}
+        for at in range(len(self._round.parts)):
+            if at not in self._round.results:
+                result = refused(reason, why) if at in allowed else refused("budget", self._round.response.why_not)
+                self._recorder.note(CallEnded(at, result))
+
+    async def _one(self, at: int, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
+        call = self._round.calls[at]
         loop = asyncio.get_running_loop()
         began = loop.time()
         on_event(CallStarted(call))
@@ -83,26 +101,46 @@ class CallRound:
         def report_progress(message: str, fraction: float | None = None) -> None:
             on_event(CallProgress(call, message, fraction))
 
-        try:
-            self._results[index] = await dispatch(host, turn, self._parts[index], call.name, report_progress)
-        except asyncio.CancelledError:
-            took = (loop.time() - began) * 1000.0
-            self._results.setdefault(index, cancelled(call, took))
-            raise
-        finally:
-            if index in self._results:
-                on_event(CallFinished(call, self._results[index]))
+        async def note_begin(spec: ToolSpec) -> None:
+            if spec.idempotency_key_fields or not spec.replay_safe:
+                await self._recorder.record(CallBegun(at, keyed=bool(spec.idempotency_key_fields)))
 
-    def _not_run(self, index: int) -> ToolResult:
-        if index >= self._allowed:
-            return refused("budget", self._why_not)
-        if self.skip_rest:
-            return refused("skipped", f"Not run, because `{self.skip_rest}` was called first.")
-        return refused("cancelled", "Not run: the turn was cancelled before this call began.")
+        try:
+            if self._may_run(at):
+                result = await dispatch(
+                    host, turn, self._round.parts[at], call.name, progress=report_progress, before_run=note_begin
+                )
+            else:
+                result = interrupted(call)
+        except asyncio.CancelledError:
+            if self._recorder.leave_open:
+                raise
+            result = cancelled(call, (loop.time() - began) * 1000.0)
+            self._recorder.note(CallEnded(at, result))
+            on_event(CallFinished(call, result))
+            raise
+        if self._recorder.may_wait and nobody_answered(result) and at not in self._round.begun:
+            self.unapproved = self.unapproved or result.text
+            return
+        await self._recorder.record(CallEnded(at, result))
+        on_event(CallFinished(call, result))
+
+    def _may_run(self, at: int) -> bool:
+        """Return whether the call may run, although it may have been begun before the process was killed."""
+        if at not in self._interrupted:
+            return True
+        age = self._now - self._round.response.response.timestamp
+        return self._interrupted[at] and age < _KEYS_LAST
 
 
 async def dispatch(
-    host: ToolHost, turn: Turn, part: ToolCallPart, name: str, progress: Callable[..., None] = no_progress
+    host: ToolHost,
+    turn: Turn,
+    part: ToolCallPart,
+    name: str,
+    *,
+    progress: Callable[..., None] = no_progress,
+    before_run: BeforeRun | None = None,
 ) -> ToolResult:
     """Run one call. Arguments that are not a JSON object are refused here, because they cannot be validated."""
     unreadable = problem_of(part)
@@ -115,11 +153,31 @@ async def dispatch(
         return refused(
             "invalid_arguments", f"{name}: the arguments must be one JSON object, but these are not: {given}"
         )
-    return await host.call(name, arguments, turn, progress=progress)
+    return await host.call(name, arguments, turn, progress=progress, before_run=before_run)
 
 
-def as_call(part: ToolCallPart, names: ProviderNames) -> ToolCall:
-    return ToolCall(name=names.from_provider(part.tool_name), arguments=part.args_as_dict(), id=part.tool_call_id)
+def requested_calls(
+    parts: Sequence[ToolCallPart], specs: Sequence[ToolSpec], allowed: int
+) -> tuple[tuple[RequestedCall, ...], tuple[tuple[int, ...], ...]]:
+    """Return what the journal keeps about the calls of a response, and the stages in which they run.
+
+    Args:
+        parts: The calls.
+        specs: The tools that were offered to the model.
+        allowed: How many of the calls may run.
+    """
+    names = ProviderNames(spec.name for spec in specs)
+    known = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
+    wanted = [ToolCall(names.from_provider(part.tool_name), {}) for part in parts]
+    calls = tuple(_requested(call.name, known.get(call.name)) for call in wanted)
+    return calls, tuple(tuple(stage) for stage in stages(wanted[:allowed], known))
+
+
+def _requested(name: str, spec: ToolSpec | None) -> RequestedCall:
+    if spec is None:
+        return RequestedCall(name, read_only=True)  # there is no such tool, so nothing will change
+    read_only = spec.annotations.read_only or spec.name == "replan"
+    return RequestedCall(name, acquired=spec.origin is not Origin.STATIC, read_only=read_only)
 
 
 def refused(reason: str, error: str) -> ToolResult:
@@ -133,6 +191,21 @@ def cancelled(call: ToolCall, took_ms: float) -> ToolResult:
     failure = Failure(FailureClass.DIAGNOSTIC, "cancelled", may_have_started=True)
     audit = Audit(tool=call.name, call_id=call.id, duration_ms=took_ms, attempts=1, end="killed")
     return ToolResult(success=False, error="Cancelled before it finished.", failure=failure, audit=audit)
+
+
+def interrupted(call: ToolCall) -> ToolResult:
+    """Return the result of a call that was running when its process was killed."""
+    failure = Failure(FailureClass.DIAGNOSTIC, "may_have_happened", may_have_started=True)
+    error = (
+        f"{call.name} may have happened: the process was killed while the call ran. It was not repeated. Check whether "
+        "it had an effect before you call the tool again."
+    )
+    return ToolResult(success=False, error=error, failure=failure, audit=Audit(tool=call.name, end="killed"))
+
+
+def nobody_answered(result: ToolResult) -> bool:
+    """Return whether a call was not run because nobody could be asked to approve it, or nobody answered."""
+    return result.failure is not None and result.failure.reason == NOT_APPROVED and result.output == UNANSWERED
 
 
 def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:

@@ -58,7 +58,20 @@ class Replanned:
     reason: str
 
 
-Event = TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
+@dataclass(frozen=True, slots=True)
+class ModelAwaited:
+    """The model cannot be reached or is overloaded. The request is sent again after a wait.
+
+    Attributes:
+        error: What went wrong.
+        wait_s: The wait in seconds.
+    """
+
+    error: str
+    wait_s: float
+
+
+Event = ModelAwaited | TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
 OnEvent = Callable[[Event], None]
 
 
@@ -72,6 +85,7 @@ class Report:
 
     Attributes:
         answer: The answer of the model, or a summary of what was achieved.
+        run: The id of the run in the journal; "" if it is not in one.
     """
 
     finish: Finish
@@ -79,3 +93,4 @@ class Report:
     turns: int = 0
     tokens: int = 0
     calls: tuple[CallFinished, ...] = field(default=())
+    run: str = ""

@@ -9,6 +9,7 @@ from engine.contract.result import ToolResult
 from engine.contract.run_summary import RunSummary
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
+from engine.dispatch.in_flight import BeforeRun
 
 
 class ToolHost(Protocol):
@@ -31,6 +32,7 @@ class ToolHost(Protocol):
         turn: Turn | None = None,
         *,
         progress: Callable[..., None] = no_progress,
+        before_run: BeforeRun | None = None,
     ) -> ToolResult:
         """Call one tool. Failures of the tool are returned, not raised.
 
@@ -39,5 +41,6 @@ class ToolHost(Protocol):
             arguments: Its arguments.
             turn: The turn that the call belongs to.
             progress: Called with ``(message, fraction)`` while the tool runs.
+            before_run: Awaited when the call has been admitted and is about to run. If it fails, the call does not run.
         """
         ...

@@ -18,6 +18,11 @@ DISCOVERY = """\
   call it with `execute_tool`. Search again with other words when nothing fits.
 """
 
+RESUMED = (
+    "This run was interrupted here and now continues. What programs kept in memory, such as the variables of a kernel, "
+    "may be gone. Files are as they were."
+)
+
 
 def replan(reason: str) -> str:
     """Return the message to send after the control signal `replan` or a FATAL failure."""

@@ -1,31 +1,33 @@
 """The autonomous loop: list the tools, ask the model, run its calls and return the results to it, until it answers.
 
+Everything that a run learns is an entry of its journal (`engine.agent.run_entries`), and is stored before anything acts
+on it. A run whose process was killed continues from its entries (docs/design/runs.md).
+
 Importing this module loads the model client, which takes seconds.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    ToolCallPart,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 from engine.agent import instructions
-from engine.agent.budget import Budget, Finish, Spent
-from engine.agent.calls import CallRound, control_signal, fatal_reason
-from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPiece, TurnStarted, ignore_event
+from engine.agent.active_run import ActiveRun, cancel_active_run
+from engine.agent.budget import Budget, Finish
+from engine.agent.calls import CallRound, control_signal, fatal_reason, requested_calls
+from engine.agent.events import ModelAwaited, OnEvent, Replanned, Report, TextPiece, TurnStarted, ignore_event
 from engine.agent.host import ToolHost
 from engine.agent.model import ModelClient, ModelError
-from engine.agent.refused_calls import MOST, RefusedCalls
+from engine.agent.patience import Patience
+from engine.agent.refused_calls import MOST
+from engine.agent.run_entries import LoopMessage, Responded, RunBegun, RunEnded, RunResumed, RunWaits
+from engine.agent.run_state import Round
+from engine.agent.runs import Runs
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.run_summary import RunCall, RunSummary
-from engine.contract.spec import Origin, ToolSpec
+from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 
 CHARACTERS_PER_TOKEN = 4  # the usual estimate for English text; used if the server reports no usage
@@ -44,6 +46,9 @@ class Conversation:
         on_event: OnEvent = ignore_event,
         system: str = instructions.SYSTEM,
         stream: bool = True,
+        runs: Runs | None = None,
+        leave_open: bool = False,
+        may_wait: bool = True,
     ) -> None:
         """Start an empty conversation.
 
@@ -55,6 +60,11 @@ class Conversation:
             on_event: Called with every event of a run.
             system: The instructions to the model.
             stream: Whether the model's text is streamed.
+            runs: Stores the runs, so that they can be resumed; None to keep them in memory only.
+            leave_open: Whether a run whose task is cancelled stays as it is, so that it can be resumed. If not, the run
+                ends.
+            may_wait: Whether a stored run that needs an approval, or a model that is down, stops and can be resumed. If
+                not, the call is refused, or the run ends.
         """
         self._host = host
         self._model = model
@@ -63,151 +73,221 @@ class Conversation:
         self._on_event = on_event
         self._system = system + instructions.DISCOVERY if self._turn.use_tool_search_flow else system
         self._stream = stream
-        self._known = ""  # what packs add to the instructions
-        self.history: list[ModelMessage] = []
+        self._runs = runs or Runs()
+        self._leave_open = leave_open
+        self._may_wait = may_wait
+        self._run: ActiveRun | None = None  # the latest run
+
+    @property
+    def history(self) -> list[ModelMessage]:
+        """The messages so far. Between two runs, every call in them has a result."""
+        return self._run.state.history if self._run is not None else []
 
     async def run(self, message: str) -> Report:
-        """Work on one message within the budget. Failures of the model or a tool are reported, not raised."""
-        report = await self._work_on(message)
-        await self._host.run_ended(self._turn, summary_of(message, report))
+        """Work on one message within the budget. Failures of the model or a tool are reported, not raised.
+
+        Raises:
+            ConfigError: The journal cannot be written.
+            LeaseLost: Another process has taken over the run.
+        """
+        if self._run is not None and self._run.state.ended is None:
+            await cancel_active_run(self._run)
+        run = self._run = self._runs.new(message, self._turn, self._budget, self._run)
+        return await self._work_on(run, lambda: self._begin(run, message))
+
+    async def resume(self, run: ActiveRun) -> Report:
+        """Continue a run of the journal where it was interrupted or began to wait.
+
+        Raises:
+            ConfigError, LeaseLost: As for `run`.
+        """
+        self._run = run
+        return await self._work_on(run, lambda: run.recorder.record(RunResumed()))
+
+    async def _begin(self, run: ActiveRun, message: str) -> None:
+        """Record the message, with what packs add to the prompt."""
+        added = await self._host.prompt_blocks(run.turn, message)
+        content = (message, added.message) if added.message else (message,)
+        told = "\n".join(part for part in (self._system, added.instructions) if part)
+        await run.recorder.record(RunBegun(message, content, told))
+
+    async def _work_on(self, run: ActiveRun, begin: Callable[[], Awaitable[None]]) -> Report:
+        """Work on a run until it ends or must wait, and release it."""
+        run.recorder.leave_open = self._leave_open
+        run.recorder.may_wait &= self._may_wait
+        try:
+            async with run.cancelled_on_request():
+                report = await self._until_it_stops(run, begin)
+        except asyncio.CancelledError:
+            if run.state.ended is None and not run.recorder.leave_open:
+                await run.recorder.record(RunEnded(Finish.CANCELLED, "Cancelled."))
+            if not run.cancellation_is_handled():
+                raise
+            report = LoopRun(self, run).account(Finish.CANCELLED, "Cancelled.")
+        finally:
+            await run.recorder.release()
+        if run.state.ended is not None:
+            await self._host.run_ended(run.turn, summary_of(run.state.message, report))
         return report
 
-    async def _work_on(self, message: str) -> Report:
-        run = LoopRun(self, message)
+    async def _until_it_stops(self, run: ActiveRun, begin: Callable[[], Awaitable[None]]) -> Report:
+        """Work on a run within its time, and record why it stopped."""
+        work = LoopRun(self, run)
         try:
-            async with asyncio.timeout(self._budget.wall_s) as deadline:
-                await self._begin(message)
-                return await run.to_the_end()
+            async with asyncio.timeout(run.budget.wall_s - run.recorder.clock.worked_s) as work.deadline:
+                await begin()
+                report = await work.to_the_end()
         except TimeoutError:
-            if not deadline.expired():
+            if not work.deadline.expired():
                 raise
-            return run.account(Finish.WALL)
+            report = work.account(Finish.WALL)
         except ModelError as error:
-            return run.account(Finish.MODEL_ERROR, str(error))
-
-    async def _begin(self, message: str) -> None:
-        """Add the message to the history, with what packs add to the prompt."""
-        added = await self._host.prompt_blocks(self._turn, message)
-        self._known = added.instructions
-        content = [message, added.message] if added.message else message
-        self.say([UserPromptPart(content=content)])
+            report = work.account(Finish.MODEL_ERROR, str(error))
+        if run.recorder.may_wait and report.finish is Finish.APPROVAL:
+            await run.recorder.record(RunWaits("approval", report.answer))
+        elif run.recorder.may_wait and report.finish is Finish.MODEL_ERROR:
+            await run.recorder.record(RunWaits("model", report.answer))
+        else:
+            await run.recorder.record(RunEnded(report.finish, report.answer))
+        return report
 
     async def ask(self, specs: Sequence[ToolSpec], *, may_call: bool) -> ModelResponse:
-        """Send the history to the model and add the response to it."""
-        on_text = (lambda text: self._on_event(TextPiece(text))) if self._stream else None
-        response = await self._model.ask(self.history, tools=specs, may_call=may_call, on_text=on_text)
-        self.history.append(response)
-        return response
+        """Send the history to the model and return its response.
 
-    def say(self, parts: Sequence[ModelRequestPart]) -> None:
-        """Add messages for the next request: results, and text from the user or the loop."""
-        last = self.history[-1] if self.history else None
-        # If the last request was never answered, extend it: some servers do not accept two requests in a row.
-        if isinstance(last, ModelRequest):
-            parts = [*last.parts, *parts]
-            self.history.pop()
-        instructions = "\n".join(part for part in (self._system, self._known) if part)
-        self.history.append(ModelRequest(parts=list(parts), instructions=instructions))
+        Raises:
+            ModelError: The request failed.
+        """
+        on_text = (lambda text: self._on_event(TextPiece(text))) if self._stream else None
+        return await self._model.ask(self.history, tools=specs, may_call=may_call, on_text=on_text)
 
 
 class LoopRun:
-    """Works on one message until the model answers or the budget is used up."""
+    """Works on one run until the model answers, the budget is used up, or the run must wait.
 
-    def __init__(self, conversation: Conversation, message: str) -> None:
+    What it does next depends only on the state of the run, which the journal can restore.
+    """
+
+    def __init__(self, conversation: Conversation, run: ActiveRun) -> None:
         self._talk = conversation
         self._host = conversation._host  # noqa: SLF001 -- a run is a part of its conversation
-        self._budget = conversation._budget  # noqa: SLF001 -- for the same reason
         self._on_event = conversation._on_event  # noqa: SLF001 -- for the same reason
-        self._message = message
-        self._said = ""  # the model's latest text
-        self._names: list[str] = []  # names of acquired tools that were used in this run, which keeps them on the list
-        self._finished: list[CallFinished] = []
-        self._spent = Spent()
-        self._refused = RefusedCalls()
+        self._run = run
+        self._state = run.state
+        self._recorder = run.recorder
+        self._budget = run.budget
+        self.deadline = asyncio.timeout(None)
 
     async def to_the_end(self) -> Report:
+        """Run the calls of the latest response, judge the results and ask the model again, until the run stops."""
         while True:
-            report = await self._one_turn()
+            report = await self._run_calls() or self._judge()
             if report is not None:
                 return report
+            await self._ask()
 
-    async def _one_turn(self) -> Report | None:
-        used_up = self._spent.used_up(self._budget)
-        if used_up is not None:
-            return self.account(used_up)
-        last = self._spent.last_turn(self._budget)
-        if last is not None:
-            self._talk.say([UserPromptPart(content=instructions.closing(self._budget, last))])
-        turn = self._turn()
-        specs = await self._host.get_active_tool_definitions(turn)
-        self._spent.turns += 1
-        names = tuple(spec.name for spec in specs)
-        self._on_event(TurnStarted(self._spent.turns, turn.query or "", names))
-        response = await self._talk.ask(specs, may_call=last is None)
-        self._spent.tokens += tokens_of(response, self._talk.history)
-        self._said = (response.text or "").strip() or self._said
-        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-        if not calls:
-            answer = (response.text or "").strip()
-            return self._report(last or Finish.ANSWER, answer or f"The model gave no answer.\n{self._story()}".strip())
-        await self._dispatch(calls, turn, specs, last)
-        if last is not None:
-            return self.account(last)
-        return self._signalled(calls) or self._stuck(calls, specs)
+    async def _run_calls(self) -> Report | None:
+        """Run the calls that have no result yet. Return a report if one of them must wait for an approval."""
+        latest = self._state.round
+        if latest is None or not latest.open:
+            return None
+        calls = CallRound(latest, self._recorder, datetime.now(UTC))
+        await calls.run(self._host, self._turn(), self._on_event)
+        return self.account(Finish.APPROVAL, calls.unapproved) if calls.unapproved else None
 
-    async def _dispatch(
-        self, calls: Sequence[ToolCallPart], turn: Turn, specs: Sequence[ToolSpec], last: Finish | None
-    ) -> None:
-        """Run the calls and add their results to the history. If this is cancelled, the results so far are added."""
-        over = last or (Finish.TOKENS if self._spent.tokens >= self._budget.tokens else None)
-        left = self._budget.tool_calls - self._spent.tool_calls if over is None else 0
-        why_not = f"Not run: the budget of {self._budget.describe(over or Finish.TOOL_CALLS)} is used up."
-        around = CallRound(calls, left, why_not, specs)
-        self._spent.tool_calls += min(len(calls), left)
-        acquired = {spec.name for spec in specs if spec.origin is not Origin.STATIC}
-        self._names += [outcome.call.name for outcome in around.outcomes if outcome.call.name in acquired]
-        try:
-            await around.run(self._host, turn, self._on_event)
-        finally:
-            self._finished += around.outcomes
-            self._talk.say(around.returns())
+    def _judge(self) -> Report | None:
+        """Return a report if the run ends here. If a result demands a different strategy, tell the model."""
+        latest, closing = self._state.round, self._state.closing
+        if latest is not None and not latest.judged:
+            if not latest.parts:
+                answer = (latest.response.response.text or "").strip()
+                return self._report(
+                    closing or Finish.ANSWER, answer or f"The model gave no answer.\n{self._story()}".strip()
+                )
+            if closing is not None:
+                return self.account(closing)
+            report = self._signalled(latest) or self._stuck()
+            if report is not None:
+                return report
+        used_up = self._state.spent.used_up(self._budget)
+        return self.account(used_up) if used_up is not None else None
 
-    def _signalled(self, calls: Sequence[ToolCallPart]) -> Report | None:
+    def _signalled(self, latest: Round) -> Report | None:
         """Handle `abort_attempt`, `replan` and FATAL failures among the latest calls."""
-        outcomes = self._finished[-len(calls) :]
-        for outcome in outcomes:
+        for outcome in latest.outcomes:
             signal, reason = control_signal(outcome.call.name, outcome.result)
             if signal == "abort_attempt":
                 return self._report(Finish.ABORTED, f"Given up: {reason or 'no reason given'}\n{self._story()}".strip())
             if signal == "replan":
                 self._reset_strategy(reason)
                 return None
-        fatal = fatal_reason(outcomes)
+        fatal = fatal_reason(latest.outcomes)
         if fatal:
             self._reset_strategy(fatal)
         return None
 
     def _reset_strategy(self, reason: str) -> None:
         """Ask the model for a different strategy, once per turn."""
-        self._talk.say([UserPromptPart(content=instructions.replan(reason))])
-        self._said = ""
+        self._recorder.note(LoopMessage(instructions.replan(reason), "replan"))
         self._on_event(Replanned(reason))
 
-    def _stuck(self, calls: Sequence[ToolCallPart], specs: Sequence[ToolSpec]) -> Report | None:
+    def _stuck(self) -> Report | None:
         """Return a report that ends the run if the model has made the same refused call three times; None otherwise."""
-        known = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
-        for outcome in self._finished[-len(calls) :]:
-            if self._refused.note(outcome, known.get(outcome.call.name)):
-                what = f"the model made the same call of `{outcome.call.name}` {MOST} times, and each was refused"
-                return self.account(Finish.REPEATED, f"Stopped: {what}. {outcome.result.text}")
-        return None
+        outcome = self._state.repeated
+        if outcome is None:
+            return None
+        what = f"the model made the same call of `{outcome.call.name}` {MOST} times, and each was refused"
+        return self.account(Finish.REPEATED, f"Stopped: {what}. {outcome.result.text}")
+
+    async def _ask(self) -> None:
+        """Ask the model, and record its response."""
+        state = self._state
+        if state.interrupted:
+            self._recorder.note(LoopMessage(instructions.RESUMED, "resumed"))
+        last = state.spent.last_turn(self._budget)
+        if last is not None and state.closing is None:
+            self._recorder.note(LoopMessage(instructions.closing(self._budget, last), "closing", last))
+        turn = self._turn()
+        specs = await self._host.get_active_tool_definitions(turn)
+        self._on_event(TurnStarted(state.spent.turns + 1, turn.query or "", tuple(spec.name for spec in specs)))
+        responded = self._responded(await self._response(specs), specs)
+        if responded.calls:
+            await self._recorder.record(responded)
+        else:
+            self._recorder.note(responded)  # it is recorded together with the end of the run
+
+    async def _response(self, specs: Sequence[ToolSpec]) -> ModelResponse:
+        """Return the model's response. If the model is down, wait for it: this time does not count as work."""
+        patience = Patience(self._run.patience_s, answered=self._state.round is not None)
+        clock, loop = self._recorder.clock, asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                return await self._talk.ask(specs, may_call=self._state.closing is None)
+            except ModelError as error:
+                wait = patience.wait_after(error)
+                if wait is None:
+                    raise
+                clock.exclude(loop.time() - began + wait)
+                self.deadline.reschedule(loop.time() + self._budget.wall_s - clock.worked_s)
+                self._on_event(ModelAwaited(str(error), wait))
+                await asyncio.sleep(wait)
+
+    def _responded(self, response: ModelResponse, specs: Sequence[ToolSpec]) -> Responded:
+        """Return the entry for a response, with the calls that the budget allows."""
+        spent, budget = self._state.spent, self._budget
+        parts = [part for part in response.parts if isinstance(part, ToolCallPart)]
+        tokens = tokens_of(response, [*self._state.history, response])
+        over = self._state.closing or (Finish.TOKENS if spent.tokens + tokens >= budget.tokens else None)
+        left = budget.tool_calls - spent.tool_calls if over is None else 0
+        why_not = f"Not run: the budget of {budget.describe(over or Finish.TOOL_CALLS)} is used up."
+        calls, stages = requested_calls(parts, specs, left)
+        return Responded(response, calls, stages, why_not, tokens)
 
     def _turn(self) -> Turn:
         """Return the next turn. Its query is the message, the model's latest text, and the names of used skills."""
-        base = self._talk._turn  # noqa: SLF001 -- a run is a part of its conversation
-        used = " ".join(dict.fromkeys(self._names))
-        query = "\n".join(part for part in (self._message, self._said, used) if part)
-        return replace(base, query=query)
+        used = " ".join(dict.fromkeys(self._state.skills))
+        query = "\n".join(part for part in (self._state.message, self._state.said, used) if part)
+        return replace(self._run.turn, query=query)
 
     def account(self, finish: Finish, detail: str = "") -> Report:
         """Return a report that says why a run ended without an answer, and what was achieved."""
@@ -218,16 +298,17 @@ class LoopRun:
 
     def _story(self) -> str:
         """Summarize what was achieved, from the recorded calls."""
-        done = [one for one in self._finished if one.result.success]
-        failed = len(self._finished) - len(done)
+        finished = self._state.finished
+        done = [one for one in finished if one.result.success]
         effects = [effect for one in done for effect in one.result.side_effects]
-        lines = [f"{len(done)} of {len(done) + failed} tool calls succeeded."] if self._finished else []
+        lines = [f"{len(done)} of {len(finished)} tool calls succeeded."] if finished else []
         lines += [f"What they changed: {', '.join(effects)}."] if effects else []
-        lines += [f"The model's last words: {self._said}"] if self._said else []
+        lines += [f"The model's last words: {self._state.said}"] if self._state.said else []
         return "\n".join(lines)
 
     def _report(self, finish: Finish, answer: str) -> Report:
-        return Report(finish, answer, self._spent.turns, self._spent.tokens, tuple(self._finished))
+        state = self._state
+        return Report(finish, answer, state.spent.turns, state.spent.tokens, tuple(state.finished), self._run.id)
 
 
 def summary_of(message: str, report: Report) -> RunSummary:

@@ -166,7 +166,12 @@ class ModelClient:
                     continue
                 if piece:
                     on_text(piece)
-            return stream.get()
+            response = stream.get()
+        if not (response.provider_details or {}).get("finish_reason"):  # the library does not notice this
+            raise ModelError(
+                f"The request to {self.endpoint} failed: the response ended early. Check that the server is up."
+            ) from ConnectionResetError("The server closed the stream before the end of its response.")
+        return response
 
 
 def definition(tool: ToolSpec, names: ProviderNames) -> ToolDefinition:

@@ -5,7 +5,6 @@ from collections import Counter
 from engine.agent.events import CallFinished
 from engine.contract.canonical import digest
 from engine.contract.failure import REFUSED, FailureClass
-from engine.contract.spec import ToolSpec
 
 MOST = 3  # the run ends after this many refusals of one call
 
@@ -20,11 +19,11 @@ class RefusedCalls:
     def __init__(self) -> None:
         self._times: Counter[str] = Counter()
 
-    def note(self, finished: CallFinished, spec: ToolSpec | None) -> bool:
+    def note(self, finished: CallFinished, *, read_only: bool) -> bool:
         """Count the call if it was refused, and return whether this is the third refusal of the same call."""
         result = finished.result
         if result.success:
-            if spec is not None and not spec.annotations.read_only and spec.name != "replan":
+            if not read_only:
                 self._times.clear()
             return False
         failure = result.failure

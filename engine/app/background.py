@@ -41,7 +41,10 @@ class EngineHost:
             tokens=min(limits.tokens, most_tokens or limits.tokens),
             wall_s=min(limits.wall_s, most_s or limits.wall_s),
         )
-        opened = conversation.open_conversation(self._engine, turn=turn, agent=agent, budget=budget, stream=False)
+        # A run that waited would be resumed besides the next attempt of its job.
+        opened = conversation.open_conversation(
+            self._engine, turn=turn, agent=agent, budget=budget, stream=False, may_wait=False
+        )
         async with opened as talk:
             report = await talk.run(message)
         finish, calls = report.finish.value, len(report.calls)

@@ -51,6 +51,7 @@ from engine.stores.call_journal import CallJournal
 from engine.stores.call_views import AuditView
 from engine.stores.event_log import EventLog
 from engine.stores.key_ledger import KeyLedger
+from engine.stores.run_journal import RunJournal
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
 from engine.turn.discovery import Discovery, DiscoverySource
@@ -75,6 +76,7 @@ class Components:
         blocks: The texts that packs add to the prompts of turns.
         observers: Receive a summary of each run of the loop.
         background: What packs do while the engine serves.
+        runs: The journal of the loop's runs.
     """
 
     services: Services
@@ -94,6 +96,7 @@ class Components:
     blocks: tuple[PromptBlock, ...]
     observers: tuple[RunObserver, ...]
     background: tuple[BackgroundService, ...]
+    runs: RunJournal
 
     def need(self, kind: type[T]) -> T:
         """Return the service of this class.
@@ -135,7 +138,7 @@ async def compose(
         ConfigError: A component cannot be opened as configured.
     """
     await asyncio.to_thread(home.create)
-    databases = await open_databases(home, settings.backups, clock, stack)
+    databases = await open_databases(home, settings, clock, stack)
     records, lasting = databases.records, databases.lasting
     search = SearchParts(home.vectors, records)
     stack.callback(search.close)
@@ -234,6 +237,7 @@ async def compose(
         blocks=opened.blocks,
         observers=opened.observers,
         background=opened.background,
+        runs=databases.runs,
     )
 
 

@@ -8,6 +8,7 @@ from engine.agent.budget import Budget
 from engine.agent.events import OnEvent, ignore_event
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
+from engine.agent.runs import Runs
 from engine.app.engine import Engine
 from engine.app.models import endpoint_of
 from engine.app.settings import BudgetSettings
@@ -23,6 +24,8 @@ async def open_conversation(
     on_event: OnEvent = ignore_event,
     stream: bool = True,
     budget: Budget | None = None,
+    leave_open: bool = False,
+    may_wait: bool = True,
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -34,6 +37,8 @@ async def open_conversation(
         on_event: Receives the events of each run.
         stream: Whether text is sent to `on_event` as it arrives.
         budget: The limits of each run; None for the configured ones.
+        leave_open: Whether a run whose task is cancelled can be resumed. If not, the run ends.
+        may_wait: Whether a run that needs an approval, or a model that is down, stops and can be resumed.
 
     Raises:
         ConfigError: No model is configured, its key is missing, or the agent cannot be used.
@@ -44,9 +49,25 @@ async def open_conversation(
         system = f"{system}\n{await engine.registries.instructions(agent)}".rstrip() + "\n"
     chosen = budget or configured_budget(engine.settings.budget)
     async with ModelClient(endpoint_of(engine.settings.model)) as model:
-        yield Conversation(engine, model, turn=turn, budget=chosen, on_event=on_event, system=system, stream=stream)
+        yield Conversation(
+            engine,
+            model,
+            turn=turn,
+            budget=chosen,
+            on_event=on_event,
+            system=system,
+            stream=stream,
+            runs=runs_of(engine),
+            leave_open=leave_open,
+            may_wait=may_wait,
+        )
 
 
 def configured_budget(limits: BudgetSettings) -> Budget:
     """Return the limits of a run as configured in `[budget]`."""
     return Budget(limits.turns, limits.tool_calls, limits.tokens, limits.wall_s)
+
+
+def runs_of(engine: Engine) -> Runs:
+    """Return the runs of an engine's home."""
+    return Runs(engine.runs, patience_s=engine.settings.runs.model_wait_s)

@@ -2,20 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from engine.app.home import Home
-from engine.app.settings import BackupSettings
+from engine.app.settings import BackupSettings, Settings
 from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from engine.stores import journal_upgrade
 from engine.stores.backups import Backup, Backups, BackupStopped
 from engine.stores.engine_lock import EngineLock
+from engine.stores.entry_writer import EntryWriter
 from engine.stores.locks import StoreBusy
 from engine.stores.records import Records
+from engine.stores.run_journal import RunJournal
 from engine.stores.sqlite_file import Contents
 
 RECORDS = Contents(
@@ -25,6 +27,10 @@ RECORDS = Contents(
 EVENTS = Contents(
     held="undelivered events, dead letters, and the position of each subscriber",
     kept="skills, the records, registered tools, settings and the workspace",
+)
+RUNS = Contents(
+    held="the journal of the loop's runs: their transcripts, and the runs that could be resumed",
+    kept="skills, the records, events, registered tools, settings and the workspace",
 )
 _CHECK_S = 3600.0  # interval between checks whether a backup is due
 _GRACE_S = 5.0  # the longest time that closing waits for a running backup
@@ -40,14 +46,16 @@ class Databases:
         lock: Shows other processes that this engine is running.
         records: The database for most data. A power failure may lose its latest commits.
         lasting: The database with the event log. All its commits survive a power failure.
+        runs: The journal of the loop's runs.
     """
 
     lock: EngineLock
     records: Records
     lasting: Records
+    runs: RunJournal
 
 
-async def open_databases(home: Home, settings: BackupSettings, clock: Clock, stack: AsyncExitStack) -> Databases:
+async def open_databases(home: Home, settings: Settings, clock: Clock, stack: AsyncExitStack) -> Databases:
     """Open the databases, and take backups until `stack` closes them.
 
     Raises:
@@ -60,17 +68,42 @@ async def open_databases(home: Home, settings: BackupSettings, clock: Clock, sta
     stack.callback(records.close)
     lasting = await asyncio.to_thread(Records.open, home.events_url, power_cuts=True, contents=EVENTS)
     stack.callback(lasting.close)
-    backups = backups_of(home, settings, clock)
+    runs = await asyncio.to_thread(_open_runs, home, settings, lock, clock, stack)
+    backups = backups_of(home, settings.backups, clock)
     if await asyncio.to_thread(journal_upgrade.due, records):
         await _take(backups.take_before_upgrade)
     await stack.enter_async_context(taking_backups(backups))
-    return Databases(lock, records, lasting)
+    return Databases(lock, records, lasting, runs)
+
+
+@contextmanager
+def open_run_journal(home: Home, settings: Settings, clock: Clock) -> Iterator[RunJournal]:
+    """Open the journal of runs without an engine, for commands that need nothing else.
+
+    Raises:
+        ConfigError: The database is missing, damaged or unusable.
+    """
+    with ExitStack() as stack:
+        lock = EngineLock(home.engines)
+        stack.callback(lock.close)
+        yield _open_runs(home, settings, lock, clock, stack)
+
+
+def _open_runs(
+    home: Home, settings: Settings, lock: EngineLock, clock: Clock, stack: ExitStack | AsyncExitStack
+) -> RunJournal:
+    records = Records.open(home.runs_url, secure_delete=True, contents=RUNS)
+    stack.callback(records.close)
+
+    writer = EntryWriter(home.runs)
+    stack.callback(writer.close)
+    return RunJournal(records, lock, clock, writer, kept=settings.retention.runs)
 
 
 def backups_of(home: Home, settings: BackupSettings, clock: Clock) -> Backups:
     """Return the backups of a home."""
     every = timedelta(hours=settings.every_hours)
-    files = (home.records, home.events, home.memory, home.schedule)
+    files = (home.records, home.events, home.memory, home.schedule, home.runs)
     return Backups(home.backups, files, clock, keep=settings.keep, every=every)
 
 

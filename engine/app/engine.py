@@ -26,6 +26,7 @@ from engine.contract.source import ToolSource
 from engine.contract.spec import PermissionLevel, ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
+from engine.dispatch.in_flight import BeforeRun
 from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.stream import stream
 from engine.dispatch.tagged import Answered, answer_tags
@@ -37,6 +38,7 @@ from engine.remote.modules import Modules
 from engine.stores.call_views import AuditView, FailuresView
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
+from engine.stores.run_journal import RunJournal
 from engine.turn.active_list import ActiveList
 from engine.turn.discovery import Discovery
 from engine.turn.paging import PAGE, ToolPage, tool_page, tool_pages
@@ -129,6 +131,11 @@ class Engine:
     def events(self) -> EventLog:
         """The event log."""
         return self._components.events
+
+    @property
+    def runs(self) -> RunJournal:
+        """The journal of the loop's runs."""
+        return self._components.runs
 
     @property
     def modules(self) -> Modules:
@@ -358,6 +365,7 @@ class Engine:
         progress: Callable[..., None] = no_progress,
         patient: bool = True,
         context: ToolContext | None = None,
+        before_run: BeforeRun | None = None,
     ) -> ToolResult:
         """Call one tool by name. Failures of the tool are returned, not raised.
 
@@ -373,10 +381,14 @@ class Engine:
                 `failure.retry_after` says when to try again.
             context: The message that led to the call, for the tool and the eval gate. The call is made on behalf of the
                 message's user.
+            before_run: Awaited with the tool's spec when the call has been admitted and is about to run, such as to
+                record it. If it fails, the call does not run.
         """
         created = await self._turns.create(turn, user="" if context is None else context.user)
         call = ToolCall(name, arguments, call_id, context)
-        return await self._components.pipeline.call(call, created, progress=progress, patient=patient)
+        return await self._components.pipeline.call(
+            call, created, progress=progress, patient=patient, before_run=before_run
+        )
 
     async def _execute(self, name: str, arguments: Mapping[str, Any], ctx: Any) -> ToolResult:
         """Run a call of `Registry.execute` through the pipeline.

@@ -49,6 +49,16 @@ class Home:
         return f"sqlite:///{self.events}"
 
     @property
+    def runs(self) -> Path:
+        """The database with the journal of the loop's runs. Its deleted rows are overwritten with zeros."""
+        return self.root / "runs.db"
+
+    @property
+    def runs_url(self) -> str:
+        """The SQLAlchemy URL of the journal of runs."""
+        return f"sqlite:///{self.runs}"
+
+    @property
     def memory(self) -> Path:
         """The database of the memory. It is a separate file, because its deleted rows are overwritten with zeros."""
         return self.root / "memory.db"

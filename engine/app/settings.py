@@ -83,6 +83,19 @@ class BudgetSettings(Section):
     wall_s: float = Field(default=1800.0, gt=0)
 
 
+class RunSettings(Section):
+    """Runs of the loop (LOOP-5).
+
+    Attributes:
+        model_wait_s: How long a run waits for a model that is down or out of quota, in seconds. Then it stops, and can
+            be resumed.
+        resume_at_start: Whether `knackbox serve` resumes the runs that were interrupted.
+    """
+
+    model_wait_s: float = Field(default=300.0, ge=0)
+    resume_at_start: bool = False
+
+
 class SkillSettings(Section):
     """Acquired skills.
 
@@ -289,12 +302,14 @@ class RetentionSettings(Section):
         calls: Calls in `knackbox audit`.
         skill_calls: Accepted for older configurations, but ignored. Calls of skills are included in `calls`.
         events: Events that every subscriber has acknowledged. Other events are kept for their subscribers.
+        runs: Runs of the loop. Those that have not ended are kept in any case.
         subscriber_days: A subscriber that has not acknowledged events is removed after this many days without a fetch.
     """
 
     calls: int = Field(default=100_000, ge=1)
     skill_calls: int = Field(default=100_000, ge=1)
     events: int = Field(default=100_000, ge=1)
+    runs: int = Field(default=1_000, ge=1)
     subscriber_days: float = Field(default=30.0, gt=0)
 
 
@@ -339,6 +354,7 @@ class Settings(Section):
     image: ImageClientSettings = ImageClientSettings()
     image_gen_clients: Mapping[ClientName, ImageClientSettings] = Field(default_factory=dict)
     budget: BudgetSettings = BudgetSettings()
+    runs: RunSettings = RunSettings()
     skills: SkillSettings = SkillSettings()
     egress: EgressSettings = EgressSettings()
     environments: EnvironmentSettings = EnvironmentSettings()

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +16,8 @@ from engine.dispatch.plan import CallPlan
 _ID_BYTES = 8
 _IDS_AT_ONCE = 256
 _POLL_S = 0.005  # poll interval while a closing engine waits for cancelled calls
+
+BeforeRun = Callable[[ToolSpec], Awaitable[None]]  # awaited when a call of the tool is about to run
 
 
 class CallIds:
@@ -61,6 +63,7 @@ class InFlightCall:
         keyed: Whether the call holds its idempotency key, so that its result must be stored.
         ctx: The tool's context; None until the tool is about to run.
         patient: Whether to retry when no box is free.
+        before_run: Awaited when all guards have admitted the call, before the tool is started.
     """
 
     call_id: str
@@ -82,6 +85,7 @@ class InFlightCall:
     keyed: bool = False
     ctx: CallContext | None = None
     patient: bool = True
+    before_run: BeforeRun | None = None
 
     def enter(self) -> None:
         """Mark the tool as started. If the tool blocks, its worker thread calls this method."""

@@ -15,7 +15,7 @@ from engine.contract.turn import Turn
 from engine.dispatch.attempt import Attempts
 from engine.dispatch.audit_data import bounded
 from engine.dispatch.ended import KILLED, OK, CallEnd, end_of, fault, killed, output_of, replayed, substituted
-from engine.dispatch.in_flight import InFlightCall, InFlightCalls
+from engine.dispatch.in_flight import BeforeRun, InFlightCall, InFlightCalls
 from engine.dispatch.parts import Parts
 from engine.dispatch.plan import CallPlans
 from engine.dispatch.private_arguments import recordable
@@ -61,7 +61,13 @@ class Pipeline:
         self._closed = False
 
     async def call(
-        self, call: ToolCall, turn: Turn, *, progress: Callable[..., None] = no_progress, patient: bool = True
+        self,
+        call: ToolCall,
+        turn: Turn,
+        *,
+        progress: Callable[..., None] = no_progress,
+        patient: bool = True,
+        before_run: BeforeRun | None = None,
     ) -> ToolResult:
         """Run a call and return exactly one result, whatever the tool does.
 
@@ -71,6 +77,8 @@ class Pipeline:
             progress: Called in the event loop with the progress and output that the tool reports while it runs.
             patient: Whether to retry when no box is free. If False, the call fails at once, and the failure says when
                 to call again.
+            before_run: Awaited with the tool's spec when the call has been admitted and is about to run. It is also
+                awaited for an alternative tool. If it fails, the tool is not run.
 
         Raises:
             CancelledError: The awaiting task was cancelled. Nothing else is raised.
@@ -79,7 +87,7 @@ class Pipeline:
         if redirect is not None:
             call = redirect(call) or call
         inflight = self._in_flight.start(call)
-        inflight.patient = patient
+        inflight.patient, inflight.before_run = patient, before_run
         if not self._watchdog.awake:
             self._watchdog.wake()
         ended: CallEnd | None = None
@@ -127,6 +135,8 @@ class Pipeline:
             if first is not None:
                 return replayed(first)
             inflight.keyed = True
+        if inflight.before_run is not None:
+            await inflight.before_run(spec)
         ctx = inflight.ctx = self._bind(turn, inflight.call_id, progress)
         if call.context is not None:
             ctx = inflight.ctx = replace(ctx, tool_context=call.context)
@@ -255,7 +265,7 @@ class Pipeline:
                 # A separate call, with its own deadline and audit.
                 call_id = f"{inflight.call_id}-instead-{number}"
                 made = ToolCall(alternative.tool, alternative.arguments_for(call.arguments), call_id, call.context)
-                instead = await self.call(made, turn)
+                instead = await self.call(made, turn, before_run=inflight.before_run)
                 if instead.success:
                     return substituted(name, found, alternative, instead)
                 ended.error += f"\n`{alternative.tool}` was tried instead and failed too: {instead.error}"

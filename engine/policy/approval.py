@@ -15,6 +15,8 @@ from engine.contract.guard import Guard, GuardRequest
 from engine.contract.spec import ToolSpec
 
 EXPIRES_S = 300.0
+NOT_APPROVED = "not_approved"  # the reason of the failure of a call that was not approved
+UNANSWERED = {"answered": False}  # the output of that failure if nobody could be asked, or nobody answered in time
 
 # "off": never ask. "confirmation": ask for tools with `requires_confirmation`. "destructive": also ask for destructive
 # tools.
@@ -112,7 +114,8 @@ class ApprovalGuard(Guard):
         """
         name = spec.name
         if self._approver is None:
-            raise _refused(f"{name} needs a person's approval, and nobody can be asked here. Nothing was run.")
+            text = f"{name} needs a person's approval, and nobody can be asked here. Nothing was run."
+            raise _refused(text, answered=False)
         expected = digest_of(spec, arguments)
         shown = json.loads(json.dumps(arguments, default=str))  # a copy that cannot change later
         question = ApprovalRequest(call_id, user, spec, shown, expected, self._expires_s)
@@ -121,7 +124,8 @@ class ApprovalGuard(Guard):
                 answer = await self._approver.ask(question)
         except Exception as error:
             if deadline.expired():
-                raise _refused(f"{name} was not run: nobody approved it within {self._expires_s:g} s.") from error
+                text = f"{name} was not run: nobody approved it within {self._expires_s:g} s."
+                raise _refused(text, answered=False) from error
             said = " ".join(str(error).split())[:200] or type(error).__name__
             raise _refused(f"{name} was not run: asking for approval failed: {said}.") from error
         if not answer.approved:
@@ -137,5 +141,7 @@ def digest_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> str:
     return digest([spec.name, spec.version, arguments])
 
 
-def _refused(text: str) -> ToolFailure:
-    return refusal(text, "not_approved", FailureClass.FATAL)
+def _refused(text: str, *, answered: bool = True) -> ToolFailure:
+    refused = refusal(text, NOT_APPROVED, FailureClass.FATAL)
+    refused.output = None if answered else UNANSWERED
+    return refused

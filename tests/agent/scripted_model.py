@@ -41,6 +41,16 @@ def shows_a_page(html: str = "<!DOCTYPE html><title>Sign in</title>") -> Reply:
     return {"page": html}
 
 
+def breaks_off(text: str, *, cleanly: bool) -> Reply:
+    """Send only the start of a streamed reply: the stream ends as if it were complete, or the connection is lost."""
+    return {"half": text, "cleanly": cleanly}
+
+
+def hangs() -> Reply:
+    """Accept the request and never reply."""
+    return {"hangs": True}
+
+
 @dataclass
 class ScriptedModel:
     """Answers with the replies of the script in order, and then repeats the last one. Stores the body of every request."""
@@ -50,6 +60,7 @@ class ScriptedModel:
     base_url: str = ""
     image: str | None = field(default_factory=lambda: base64.b64encode(PNG).decode())
     hold: asyncio.Event | None = None  # when set, replies wait for it
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
     _ids: Any = field(default_factory=itertools.count)
 
     async def chat(self, request: Request) -> Response:
@@ -59,6 +70,10 @@ class ScriptedModel:
             await self.hold.wait()
         scripted = self.script[min(len(self.requests), len(self.script)) - 1]
         reply = scripted(body) if callable(scripted) else scripted
+        if "hangs" in reply:
+            await self.closing.wait()
+        if "half" in reply:
+            return StreamingResponse(self._half(reply), media_type="text/event-stream")
         if "page" in reply:
             return HTMLResponse(reply["page"])
         if "status" in reply:
@@ -88,6 +103,11 @@ class ScriptedModel:
             self._envelope("chat.completion.chunk") | {"choices": [], "usage": self._usage(reply)}
         )
         yield "\n\ndata: [DONE]\n\n"
+
+    async def _half(self, reply: Reply) -> AsyncIterator[str]:
+        yield self._chunk({"role": "assistant", "content": reply["half"]})
+        if not reply["cleanly"]:
+            raise ConnectionResetError("as if the server were killed")
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -140,7 +160,7 @@ async def serving(*script: Scripted) -> AsyncIterator[ScriptedModel]:
         ]
     )
     server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     )
     task = asyncio.create_task(server.serve())
     async with asyncio.timeout(20):
@@ -152,6 +172,7 @@ async def serving(*script: Scripted) -> AsyncIterator[ScriptedModel]:
     try:
         yield model
     finally:
+        model.closing.set()
         if model.hold is not None:
             model.hold.set()
         server.should_exit = True

@@ -55,7 +55,13 @@ class Bench:
         return [spec for spec, _ in self.tools.values()]
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, progress: Any = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        turn: Turn | None = None,
+        *,
+        progress: Any = None,
+        before_run: Any = None,
     ) -> ToolResult:
         self.called.append(name)
         if name not in self.tools:
@@ -458,7 +464,13 @@ async def test_events_report_every_call_and_its_result() -> None:
 async def test_progress_of_a_tool_is_an_event_of_its_call() -> None:
     class Reporting(Bench):
         async def call(
-            self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, progress: Any = None
+            self,
+            name: str,
+            arguments: Mapping[str, Any],
+            turn: Turn | None = None,
+            *,
+            progress: Any = None,
+            before_run: Any = None,
         ) -> ToolResult:
             progress("half", 0.5)
             return await super().call(name, arguments, turn)

@@ -13,7 +13,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from engine.agent.budget import Finish
-from engine.agent.events import CallFinished, CallProgress, CallStarted, Event, Replanned, Report, TextPiece
+from engine.agent.events import (
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    Event,
+    ModelAwaited,
+    Replanned,
+    Report,
+    TextPiece,
+)
 from engine.agent.loop import Conversation
 from engine.app.conversation import open_conversation
 from engine.app.engine import Engine
@@ -23,6 +32,7 @@ from engine.interfaces.cli.shared import Agent, Exit, Json, emit, emit_json, pri
 app = typer.Typer(pretty_exceptions_enable=False)
 
 SHOWN = 160  # characters of arguments and results in one line of the log
+RESUMABLE = (Finish.APPROVAL, Finish.MODEL_ERROR)
 MAX_PROGRESS_LINES = 20  # progress lines printed for one call
 
 
@@ -121,6 +131,10 @@ class Watcher:
                 mark = "[green]✓[/green]" if result.success else "[red]✗[/red]"
                 took = f"{result.audit.duration_ms:.0f} ms"
                 self._err.print(f"[dim]{mark} {escape(call.name)} {took} {escape(shorten(result.text))}[/dim]")
+            case ModelAwaited(error, wait_s):
+                self._break_line()
+                self._streamed = ""  # the response starts again
+                self._err.print(f"[dim]⏸ {escape(shorten(error))} Trying again in {wait_s:.0f} s.[/dim]")
             case Replanned(reason):
                 self._err.print(f"[dim]⟳ new plan: {escape(shorten(reason))}[/dim]")
 
@@ -133,6 +147,8 @@ class Watcher:
         self._streamed = ""
         if report.finish is not Finish.ANSWER:
             say(f"the run ended without an answer: {report.finish.value}.")
+        if report.run and report.finish in RESUMABLE:
+            say(f"knackbox runs resume {report.run} continues it.")
 
     def _break_line(self) -> None:
         if self._streamed and not self._streamed.endswith("\n"):
@@ -148,6 +164,7 @@ def shorten(text: str) -> str:
 
 def as_object(report: Report) -> dict[str, Any]:
     return {
+        "run": report.run,
         "finish": report.finish.value,
         "answer": report.answer,
         "turns": report.turns,

@@ -2,8 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from typing import Annotated, TypeVar
 
 import typer
@@ -11,6 +11,8 @@ import typer
 from engine.app.databases import RECORDS
 from engine.app.engine import Engine
 from engine.app.home import Home
+from engine.app.people import People
+from engine.app.resuming import resuming_runs
 from engine.app.sandboxes import unsafe_sandbox
 from engine.app.settings import HttpSettings
 from engine.contract.failure import ConfigError
@@ -68,9 +70,17 @@ def serve(
                 emit_json({"url": url})
             say(f"serving at {url} until interrupted.")
 
+        @asynccontextmanager
+        async def opening(people: People) -> AsyncIterator[Engine]:
+            async with (
+                Engine.open(home.root, settings=settings, sandbox=sandbox, people=people) as engine,
+                resuming_runs(engine),
+            ):
+                yield engine
+
         asyncio.run(
             serve_http(
-                lambda people: Engine.open(home.root, settings=settings, sandbox=sandbox, people=people),
+                opening,
                 listening,
                 names,
                 chosen,

@@ -12,6 +12,7 @@ from engine import Engine
 from engine.app.conversation import open_conversation
 from engine.app.settings import ModelSettings, Settings
 from engine.contract.turn import Turn
+from engine.stores.run_journal import transcripts_contain
 from tests.agent.scripted_model import ScriptedModel, calls, says, serving
 from tests.skills.parts import NoSandbox
 
@@ -69,3 +70,25 @@ async def test_a_profile_fact_is_in_the_prompt_of_its_user_and_of_nobody_else(tm
     assert "preferred_units: metric" in str(ada["messages"][0]["content"])
     assert "preferred_units" not in prompt_of(first)
     assert "preferred_units: metric" not in prompt_of(bob)
+
+
+@pytest.mark.slow
+@pytest.mark.spec("MEM-6", "LOOP-5")
+async def test_the_transcripts_of_runs_are_named_if_they_contain_what_was_forgotten(tmp_path: Path) -> None:
+    secret = 'The code of the locker is "4711".'
+    insert = {"action": "insert_fact", "text": secret}
+    # Long arguments, so that SQLite splits the row.
+    script = [calls(("knowledge_base", insert), text="x" * 3950), says("Noted.")]
+    async with serving(*script) as model:
+        settings = Settings(model=ModelSettings(name="scripted", base_url=model.base_url))
+        async with Engine.open(tmp_path, settings=settings, sandbox=NoSandbox()) as engine:
+            async with open_conversation(engine) as talk:
+                report = await talk.run("Remember the code.")
+            assert report.calls[0].result.success, report.calls[0].result.error
+            forget = {"action": "forget", "query": secret}
+            preview = await engine.call("knowledge_base", forget)
+            forgotten = await engine.call("knowledge_base", forget | {"confirm": preview.output["confirm"]})
+            other = transcripts_contain(tmp_path / "runs.db", ["The code of the door"])
+    assert forgotten.success, forgotten.error
+    assert "runs.db" in forgotten.text
+    assert not other

@@ -8,7 +8,7 @@ import pytest
 from builtin_tools.schedule.service import ScheduleService
 from engine import Engine
 from engine.app.background import background
-from engine.app.settings import ModelSettings, Settings
+from engine.app.settings import ModelSettings, RunSettings, Settings
 from engine.contract.allowed import Allowed
 from engine.contract.failure import FailureClass
 from engine.contract.scheduler import InstantState, JobState
@@ -147,7 +147,8 @@ async def test_a_message_is_worked_on_by_the_loop_with_tools(tmp_path: Path) -> 
 
 async def test_a_model_that_cannot_be_reached_is_asked_again_later(tmp_path: Path) -> None:
     async with serving(*[fails(503)] * 12, says("Reported.")) as model:
-        settings = Settings(model=ModelSettings(name="scripted", base_url=model.base_url))
+        chosen = ModelSettings(name="scripted", base_url=model.base_url)
+        settings = Settings(model=chosen, runs=RunSettings(model_wait_s=0))
         async with open_jobs(tmp_path, settings) as home:
             job_id = await home.create(message="Write the report.", schedule="in 1 hour")
             async with home.working():

@@ -1,0 +1,186 @@
+"""`RunState`: everything the loop knows about a run. It changes only by the entries of the run's journal.
+
+The loop applies each entry when it records it, and a resumed run applies the recorded ones. There is therefore one
+place that says what an entry means, and a resumed run is in the state in which it was interrupted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from engine.agent.budget import Finish, Spent
+from engine.agent.events import CallFinished
+from engine.agent.refused_calls import RefusedCalls
+from engine.agent.run_entries import (
+    CallBegun,
+    CallEnded,
+    Entry,
+    LoopMessage,
+    Responded,
+    RunBegun,
+    RunEnded,
+    RunResumed,
+    RunWaits,
+)
+from engine.contract.result import ToolCall, ToolResult
+
+
+@dataclass(slots=True)
+class Round:
+    """The latest response, and what is known about its calls.
+
+    Attributes:
+        parts: The calls as the model made them.
+        calls: The same calls, by the names of the engine's tools.
+        results: The results so far, by the position of the call.
+        begun: The calls that were begun and may not simply be repeated; the value says whether the call has a key.
+        judged: Whether the loop has dealt with the signals in the results.
+    """
+
+    response: Responded
+    parts: list[ToolCallPart] = field(init=False)
+    calls: list[ToolCall] = field(init=False)
+    results: dict[int, ToolResult] = field(default_factory=dict)
+    begun: dict[int, bool] = field(default_factory=dict)
+    judged: bool = False
+
+    def __post_init__(self) -> None:
+        self.parts = [part for part in self.response.response.parts if isinstance(part, ToolCallPart)]
+        self.calls = [
+            ToolCall(call.name, part.args_as_dict(), part.tool_call_id)
+            for part, call in zip(self.parts, self.response.calls, strict=True)
+        ]
+
+    @property
+    def open(self) -> bool:
+        """Whether a call has no result yet."""
+        return len(self.results) < len(self.parts)
+
+    @property
+    def outcomes(self) -> list[CallFinished]:
+        """The calls with their results, in the order of the response."""
+        return [CallFinished(call, self.results[at]) for at, call in enumerate(self.calls) if at in self.results]
+
+    @property
+    def returns(self) -> list[ToolReturnPart]:
+        """The results as messages for the model. Every call must have one."""
+        return [
+            ToolReturnPart(part.tool_name, _text(self.results[at]), tool_call_id=part.tool_call_id)
+            for at, part in enumerate(self.parts)
+        ]
+
+
+@dataclass(slots=True)
+class RunState:
+    """The state of one run.
+
+    Attributes:
+        history: The messages of the conversation. In those before an open round, every call has a result.
+        message: The user's message.
+        said: The model's latest text, unless the strategy was abandoned since.
+        skills: The names of skills that were used, which keeps them on the list.
+        finished: The calls that have a result, in the order of the responses.
+        repeated: The call that was refused as often as a run permits; None if there is none.
+        round: The latest response; None before the first.
+        closing: The limit that was announced to the model before its last turn.
+        changed: Whether a call has succeeded that may have changed something.
+        interrupted: Whether the model must be told that the run was interrupted.
+        waits: What the run waits for, if it does.
+        ended: How the run ended, if it did.
+    """
+
+    history: list[ModelMessage]
+    message: str = ""
+    instructions: str = ""
+    said: str = ""
+    skills: list[str] = field(default_factory=list)
+    finished: list[CallFinished] = field(default_factory=list)
+    repeated: CallFinished | None = None
+    spent: Spent = field(default_factory=Spent)
+    round: Round | None = None
+    closing: Finish | None = None
+    changed: bool = False
+    interrupted: bool = False
+    waits: RunWaits | None = None
+    ended: RunEnded | None = None
+    _refused: RefusedCalls = field(default_factory=RefusedCalls)
+
+    def apply(self, entry: Entry) -> None:
+        """Change the state by one entry."""
+        match entry:
+            case RunBegun():
+                self.message, self.instructions = entry.message, entry.instructions
+                self._say([UserPromptPart(content=list(entry.content) if len(entry.content) > 1 else entry.message)])
+            case Responded():
+                self._respond(entry)
+            case CallBegun() if self.round is not None:
+                self.round.begun[entry.call] = self.round.begun.get(entry.call, True) and entry.keyed
+            case CallEnded() if self.round is not None:
+                self.round.results[entry.call] = entry.result
+                if not self.round.open:
+                    self._close_round(self.round)
+            case LoopMessage():
+                self._hear(entry)
+            case RunResumed():
+                self.waits = None
+                self.interrupted = self.changed
+            case RunWaits():
+                self.waits = entry
+            case RunEnded():
+                self.ended = entry
+            case _:
+                raise ValueError(f"The entry {entry.kind} needs a response before it.")
+
+    def _respond(self, entry: Responded) -> None:
+        self.history.append(entry.response)
+        self.round = Round(entry)
+        self.spent.turns += 1
+        self.spent.tokens += entry.tokens
+        self.spent.tool_calls += sum(len(stage) for stage in entry.stages)
+        self.said = (entry.response.text or "").strip() or self.said
+        self.skills += [call.name for call in entry.calls if call.acquired]
+
+    def _close_round(self, closed: Round) -> None:
+        """Add the results to the history, now that every call has one."""
+        self._say(closed.returns)
+        self.finished += closed.outcomes
+        for outcome, call in zip(closed.outcomes, closed.response.calls, strict=True):
+            self.changed = self.changed or (outcome.result.success and not call.read_only)
+            if self._refused.note(outcome, read_only=call.read_only) and self.repeated is None:
+                self.repeated = outcome
+
+    def _hear(self, entry: LoopMessage) -> None:
+        self._say([UserPromptPart(content=entry.text)])
+        if self.round is not None:
+            self.round.judged = True
+        match entry.about:
+            case "replan":
+                self.said = ""
+            case "closing":
+                self.closing = entry.finish
+            case "resumed":
+                self.interrupted = False
+            case "person":  # a new message has a budget of its own
+                self.message, self.said, self.closing, self.repeated = entry.text, "", None, None
+                self.spent, self._refused = Spent(), RefusedCalls()
+
+    def _say(self, parts: Sequence[ModelRequestPart]) -> None:
+        """Add messages for the next request: results, and text from the user or the loop."""
+        last = self.history[-1] if self.history else None
+        # If the last request was never answered, extend it: some servers do not accept two requests in a row.
+        if isinstance(last, ModelRequest):
+            parts = [*last.parts, *parts]
+            self.history.pop()
+        self.history.append(ModelRequest(parts=list(parts), instructions=self.instructions))
+
+
+def _text(result: ToolResult) -> str:
+    return result.text or ("Done." if result.success else "Failed.")
