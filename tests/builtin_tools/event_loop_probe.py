@@ -95,6 +95,12 @@ CALLS: Calls = [
     ("update_profile", {"key": "city", "value": "Oslo"}, True),
     ("dream_mode", {}, True),
     ("dream_mode", {"action": "apply"}, True),
+    (
+        "manage_tasks",
+        {"action": "create", "name": "report", "schedule": "every weekday at 9", "message": "Report."},
+        True,
+    ),
+    ("manage_tasks", {"action": "list"}, True),
     ("vision_analysis", {"path": "image.png"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]
