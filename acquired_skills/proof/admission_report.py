@@ -64,9 +64,9 @@ def build_report(
         else {
             "made": len(mutants),
             "met": len(evidence.mutants),
-            "equivalent": evidence.equivalent,
-            "tolerated": evidence.tolerated,
-            "never_executed": len(found.mutants) - len(evidence.mutants) - evidence.equivalent - evidence.tolerated,
+            "equivalent": len(evidence.survivors.equivalent),
+            "tolerated": len(evidence.survivors.tolerated),
+            "never_executed": len(evidence.survivors.never_executed),
             "killed": sum(evidence.mutants.values()),
             "untried": len(found.untried),
             "survived": [
@@ -111,7 +111,7 @@ def evidence_notes(evidence: Evidence) -> Iterator[str]:
             "tests, so it may work only for the arguments in the tests. If it should accept others, correct it."
         )
 
-    never = [each for each in evidence.unexecuted if not each.by_any]
+    never = [each for each in evidence.survivors.unexecuted if not each.by_any]
     if never:
         yield (
             f"Neither a test nor another call that admission tried executes {named_lines(never)}, so this code is not "

@@ -7,7 +7,7 @@ The answer to a call is the value that the call returned or the exception that i
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -86,7 +86,20 @@ def same_answer(one: Data, other: Data) -> bool:
 
 def close_answer(one: Data, other: Data) -> bool:
     """Return whether two answers differ only by the rounding of floats."""
-    return "value" in one and "value" in other and _close(one["value"], other["value"])
+    return value_difference(one, other, _rounding_difference) == 0.0
+
+
+def value_difference(one: Data, other: Data, between: Callable[[float, float], float]) -> float:
+    """Return the largest difference between the floats of two answers.
+
+    The result is infinite if the answers differ in anything else, or if one of them is no value.
+
+    Args:
+        between: Returns the difference between two floats.
+    """
+    if "value" not in one or "value" not in other:
+        return math.inf
+    return _difference(one["value"], other["value"], between)
 
 
 def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | None:
@@ -178,14 +191,18 @@ def _same(one: Any, other: Any) -> bool:
     return bool(_unordered(one) == _unordered(other))
 
 
-def _close(one: Any, other: Any) -> bool:
+def _rounding_difference(one: float, other: float) -> float:
+    return 0.0 if math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING) else math.inf
+
+
+def _difference(one: Any, other: Any, between: Callable[[float, float], float]) -> float:
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_close, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_close(each, other[name]) for name, each in one.items())
-    return bool(one == other and type(one) is type(other))
+        return between(one, other)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return max((_difference(*pair, between) for pair in zip(one, other, strict=True)), default=0.0)
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return max((_difference(each, other[name], between) for name, each in one.items()), default=0.0)
+    return 0.0 if one == other and type(one) is type(other) else math.inf
 
 
 def _unordered(value: Any) -> Any:

@@ -39,7 +39,6 @@ def evidence_problems(
     if found.enough or found.reference.problems:
         return
     asked = [each for each in found.questions if not each.disputed]
-    untested = f" No test executes {named_lines(found.unexecuted)}." if found.unexecuted else ""
     least = effort.enough if asked else effort.threshold
     share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
     if found.unknown:
@@ -48,7 +47,8 @@ def evidence_problems(
         share = "The tests and agreed predictions kill most mutants, but state too few results."
     if found.constant:
         share += f" They would all pass if the function always returned {found.constant}."
-    share += untested
+    if found.survivors.unexecuted:
+        share += f" No test executes {named_lines(found.survivors.unexecuted)}."
     if asked:
         lines = "\n".join(_template(each) for each in asked)
         yield ProposalProblem(

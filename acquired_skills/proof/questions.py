@@ -19,7 +19,6 @@ from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.predictions import ComparedPredictions, compare_predictions
 from acquired_skills.proof.reference_answers import ComparedReference
 from acquired_skills.proof.surviving_mutants import Survivors
-from acquired_skills.proof.unexecuted_lines import UnexecutedLine
 
 MOST_QUESTIONS = 10  # largest number of questions to the author of one proposal
 MOST_UNSPECIFIED = 5  # largest number of calls for which the author may state that any result is acceptable
@@ -51,9 +50,7 @@ class Evidence:
         unknown: Whether time ran out before enough mutants were tried to know how much the tests prove.
         refused: The number of new calls and agreed predictions if the code raises an exception for every one of them;
             otherwise 0.
-        unexecuted: The lines that no test executes.
-        equivalent, tolerated: The numbers of mutants that do not count, because they are equivalent to the skill or
-            within the tolerance of the tests.
+        survivors: What is known about the mutants that no test kills, and about the lines that no test executes.
     """
 
     mutants: Mapping[int, bool] = field(default_factory=dict)
@@ -69,9 +66,7 @@ class Evidence:
     reference: ComparedReference = field(default_factory=ComparedReference)
     unknown: bool = False
     refused: int = 0
-    unexecuted: Sequence[UnexecutedLine] = ()
-    equivalent: int = 0
-    tolerated: int = 0
+    survivors: Survivors = field(default_factory=Survivors)
 
 
 def weigh(
@@ -146,9 +141,7 @@ def weigh(
         reference,
         unknown=unknown,
         refused=_all_refused(survivors, known),
-        unexecuted=survivors.unexecuted,
-        equivalent=len(survivors.equivalent),
-        tolerated=len(survivors.tolerated - survivors.equivalent),
+        survivors=survivors,
     )
 
 

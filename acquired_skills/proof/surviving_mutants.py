@@ -14,7 +14,7 @@ So any number of mutants in these methods may be equivalent. Of the other mutant
 import ast
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -145,46 +145,59 @@ def _compared(
         whole: Whether `answered` includes all calls of the tests.
     """
     truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer or "raised" in answer}
-    values = {json.dumps(each, sort_keys=True) for each in truth.values() if "value" in each}
-    enough = len(truth) >= LEAST_ANSWERED and len(values) > 1
-    differing: dict[int, Mapping[int, Data]] = {}
-    equivalent: set[int] = set()
-    for place in sorted(answered.others):
-        if place >= len(left):
-            continue
-        number, others = left[place], answered.changes(place)
-        if others is None:
-            continue
-        differing[number] = {
+    changes = {place: answered.changes(place) for place in sorted(answered.others)}
+    changed = {left[place]: each for place, each in changes.items() if place < len(left) and each is not None}
+    differing = {
+        number: {
             at: each
             for at, each in others.items()
             if at in truth and not same_answer(truth[at], each) and not close_answer(truth[at], each)
         }
-        reordered = whole and all(_differs_in_order(truth[at], each) for at, each in others.items() if at in truth)
-        if not differing[number] and (number in found.alike or reordered) and enough:
-            equivalent.add(number)
+        for number, others in changed.items()
+    }
+    tested = range(survivors.predicted + survivors.new, len(survivors.calls))
+    probed = {place - len(left): each for place, each in changes.items() if place >= len(left)}
+    unexecuted = unexecuted_lines(probes, probed, tested, truth)
+    never_executed = mutants_never_executed(unexecuted, len(found.mutants))
+    reordered = {
+        number
+        for number, others in changed.items()
+        if whole and all(_differs_in_order(truth[at], each) for at, each in others.items() if at in truth)
+    }
+    alike = {number for number, others in differing.items() if not others and number in found.alike | reordered}
+    return replace(
+        survivors,
+        truth=truth,
+        differing=differing,
+        equivalent=_equivalent(variants, found, truth, alike - never_executed),
+        never_executed=never_executed,
+        tolerated=tolerated_mutants(truth, differing, tested),
+        unexecuted=unexecuted,
+    )
+
+
+def _equivalent(
+    variants: Variants, found: JudgedTests, truth: Mapping[int, Data], alike: Collection[int]
+) -> frozenset[int]:
+    """Return which of the mutants that give the same answers as the skill are considered equivalent to it.
+
+    Args:
+        truth: The skill's answers, by the index of the call.
+        alike: The numbers of these mutants.
+    """
+    values = {json.dumps(each, sort_keys=True) for each in truth.values() if "value" in each}
+    if len(truth) < LEAST_ANSWERED or len(values) <= 1:
+        return frozenset()
     lines = _lines_called_by_tests(variants.runner.parsed.code.tree)
     aside = {
         number
         for number in found.mutants
         if not variants.mutants[number].path and variants.mutants[number].line in lines
     }
-    tested = range(survivors.predicted + survivors.new, len(survivors.calls))
-    tried = {place - len(left): answered.changes(place) for place in answered.others if place >= len(left)}
-    unexecuted = unexecuted_lines(probes, tried, tested, truth)
-    never = mutants_never_executed(unexecuted, len(found.mutants))
-    equivalent -= never
+    equivalent = frozenset(alike)
     if len(equivalent - aside) > MOST_EQUIVALENT * len(found.mutants.keys() - aside):
         equivalent &= aside
-    return replace(
-        survivors,
-        truth=truth,
-        differing=differing,
-        equivalent=frozenset(equivalent),
-        never_executed=never,
-        tolerated=tolerated_mutants(truth, differing, tested),
-        unexecuted=unexecuted,
-    )
+    return equivalent
 
 
 def _lines_called_by_tests(tree: ast.Module) -> set[int]:

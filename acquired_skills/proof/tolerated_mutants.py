@@ -4,10 +4,10 @@ A test with `pytest.approx` or `abs(found - expected) < 0.01` accepts results th
 within this tolerance for every call are as good as the skill in the eyes of the author, so they do not count.
 """
 
+import math
 from collections.abc import Collection, Mapping
-from typing import Any
 
-from acquired_skills.proof.answers import Data
+from acquired_skills.proof.answers import Data, value_difference
 
 LARGEST = 0.01  # a test that tolerates a larger relative difference is considered weak instead
 
@@ -25,36 +25,18 @@ def tolerated_mutants(
             call.
         tested: The indexes of the calls of the tests.
     """
-    largest = {
-        number: max((answer_difference(truth[at], answer) for at, answer in answers.items()), default=0.0)
+    differences = {
+        number: {at: value_difference(truth[at], answer, _relative_difference) for at, answer in answers.items()}
         for number, answers in differing.items()
     }
-    accepted = [
-        difference
-        for answers in differing.values()
-        for at, answer in answers.items()
-        if at in tested and (difference := answer_difference(truth[at], answer)) <= LARGEST
-    ]
-    tolerance = max(accepted, default=0.0)
-    return frozenset(number for number, difference in largest.items() if 0.0 < difference <= tolerance)
+    by_call = [pair for found in differences.values() for pair in found.items()]
+    tolerance = max((each for at, each in by_call if at in tested and each <= LARGEST), default=0.0)
+    return frozenset(n for n, found in differences.items() if 0.0 < max(found.values(), default=0.0) <= tolerance)
 
 
-def answer_difference(one: Data, other: Data) -> float:
-    """Return the largest relative difference between the numbers of two answers.
-
-    The result is infinite if the answers differ in anything but floats.
-    """
-    if "value" not in one or "value" not in other:
-        return float("inf")
-    return _difference(one["value"], other["value"])
-
-
-def _difference(one: Any, other: Any) -> float:
-    if isinstance(one, float) and isinstance(other, float):
-        scale = max(abs(one), abs(other))
-        return 0.0 if one == other else abs(one - other) / scale
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return max(map(_difference, one, other), default=0.0)
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        return max((_difference(one[name], other[name]) for name in one), default=0.0)
-    return 0.0 if type(one) is type(other) and one == other else float("inf")
+def _relative_difference(one: float, other: float) -> float:
+    if one == other:
+        return 0.0
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return math.inf
+    return abs(one - other) / max(abs(one), abs(other))

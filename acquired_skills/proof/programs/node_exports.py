@@ -108,7 +108,11 @@ def _exported_by_name(either: str, text: str) -> Iterator[_FunctionPlace]:
 
 
 def _members(either: str, text: str, start: int) -> Iterator[_FunctionPlace]:
-    """Yield the member with one of the names of an object that begins at `start`."""
+    """Yield the members with one of these names, of an object literal whose first member begins at `start`.
+
+    Args:
+        either: A regular expression that matches the names.
+    """
     begin = start
     for part in _parts(text, start)[0]:
         member = re.match(rf"\s*(?:async\s+)?({either})\s*(?:(:)\s*|\(|\Z)", part)

@@ -1,13 +1,15 @@
 """Mutants that stay within the tolerance of the tests do not count (SKILL-6)."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquired_skills.proof.tolerated_mutants import LARGEST, answer_difference, tolerated_mutants
+from acquired_skills.proof.answers import value_difference
+from acquired_skills.proof.tolerated_mutants import tolerated_mutants
 
 pytestmark = pytest.mark.spec("SKILL-6")
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def value(number: object) -> dict[str, object]:
@@ -34,11 +36,11 @@ def test_a_mutant_that_equals_the_skill_in_all_tests_shows_no_tolerance() -> Non
 def test_anything_but_a_float_is_never_within_a_tolerance() -> None:
     truth = {0: value(100), 1: value("a"), 2: value([1.0]), 3: {"raised": {"types": [], "args": [], "text": ""}}}
     for at, other in ((0, 101), (0, 100.0), (1, "b"), (2, [1.0, 1.0]), (3, 1.0)):
-        assert answer_difference(truth[at], value(other)) == float("inf")
+        assert value_difference(truth[at], value(other), lambda *_: 0.0) == float("inf")
 
 
-@given(FLOATS, FLOATS)
-def test_the_difference_is_symmetric_and_zero_only_between_equal_numbers(one: float, other: float) -> None:
-    found = answer_difference(value([one]), value([other]))
-    assert found == answer_difference(value([other]), value([one]))
-    assert (found == 0.0) == (one == other) or abs(one - other) < LARGEST * max(abs(one), abs(other))
+@given(st.floats(), st.floats())
+def test_only_finite_numbers_that_are_near_each_other_are_tolerated(one: float, other: float) -> None:
+    near = {2: value(7.001), 0: value([other])}
+    tolerated = 5 in tolerated_mutants({0: value([one]), 2: value(7.0)}, {5: near}, tested=[2])
+    assert tolerated == (one == other or math.isclose(one, other, rel_tol=0.001 / 7.001 * (1 + 1e-9)))
