@@ -22,7 +22,7 @@ def clock_was_set_back(connection: Connection, now: int) -> bool:
 
 
 def follow_clock_back(connection: Connection, now: int) -> None:
-    """Remove the rows of instants that have not run and would not be late now, so that they get rows again in time."""
+    """Remove the rows of instants that have not run and are ahead, or late by less than `GRACE`; they are added anew in time."""
     horizon = now - GRACE
     ahead = INSTANTS.c.instant > horizon
     jobs = connection.execute(select(INSTANTS.c.job).where(ahead & ~INSTANTS.c.manual).distinct()).scalars().all()

@@ -6,7 +6,7 @@ would wait twenty times as long, and some of them would give up.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -47,11 +47,7 @@ class GroupedWrites:
         self._waiting.append((change, future))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write_all())
-        return await to_the_end(self._result(future))
-
-    @staticmethod
-    async def _result(future: "asyncio.Future[T]") -> T:
-        return await future
+        return await to_the_end(future)
 
     async def _write_all(self) -> None:
         while self._waiting:
@@ -67,11 +63,10 @@ class GroupedWrites:
                 future.set_result(result)
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+async def to_the_end(work: "asyncio.Future[T]") -> T:
     """Await `work`. A cancellation is raised only after it has ended."""
-    task = asyncio.ensure_future(work)
     try:
-        return await asyncio.shield(task)
+        return await asyncio.shield(work)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        await asyncio.wait([work])
         raise

@@ -266,7 +266,7 @@ class RunJournal:
         return [row.id for row in rows if not row.working]
 
     def entries(self, run: str, after: int = 0) -> list[RunEntryRow]:
-        """Return the entries of a run after a number, in order."""
+        """Return the entries of a run in order, beginning after the entry with the number `after`."""
         with self._records.read() as connection:
             found = connection.execute(_entries_of(run, after)).mappings()
             return [RunEntryRow(row["seq"], row["ts"], row["worked_s"], row["entry"]) for row in found]
@@ -276,13 +276,9 @@ class RunJournal:
         usual = {"created": now, "updated": now, "state": new.state, "finish": new.finish, "lease": 1, "cancel": False}
         usual |= {"forked_from": None, "holder": holder, "last": len(new.entries)}
         connection.execute(insert(_RUNS), usual | row)
-        self._add(connection, row["id"], 0, now, new)
-
-    @staticmethod
-    def _add(connection: Connection, run: str, after: int, now: str, new: NewEntries) -> None:
         rows = [
-            {"run": run, "seq": seq, "ts": now, "worked_s": worked_s, "entry": entry}
-            for seq, (worked_s, entry) in enumerate(new.entries, after + 1)
+            {"run": row["id"], "seq": seq, "ts": now, "worked_s": worked_s, "entry": entry}
+            for seq, (worked_s, entry) in enumerate(new.entries, 1)
         ]
         if rows:
             connection.execute(insert(_ENTRIES), rows)

@@ -33,7 +33,7 @@ def source(effects: Effects) -> StaticSource:
 
     @tool(annotations=Annotations(read_only=True))
     async def happened(ctx: CallContext, what: str) -> str:
-        """Say whether an effect has happened."""
+        """Return whether an effect has happened, as yes or no."""
         return "yes" if what in effects.all() else "no"
 
     @tool(annotations=Annotations(), idempotency_key_fields=("n", "attempt"))

@@ -20,7 +20,7 @@ TOPICS = {
 
 
 class TopicEncoder:
-    """Adds up a random vector for the topic of each word; words without a topic have a vector of their own."""
+    """Sums one random vector for each word. Words of the same topic share a vector."""
 
     dimensions = 384
 
