@@ -22,7 +22,10 @@ def clock_was_set_back(connection: Connection, now: int) -> bool:
 
 
 def follow_clock_back(connection: Connection, now: int) -> None:
-    """Remove the rows of instants that have not run and are ahead, or late by less than `GRACE`; they are added anew in time."""
+    """Remove the rows of instants that have not run and are ahead, or late by less than `GRACE`.
+
+    They are added anew when their time comes.
+    """
     horizon = now - GRACE
     ahead = INSTANTS.c.instant > horizon
     jobs = connection.execute(select(INSTANTS.c.job).where(ahead & ~INSTANTS.c.manual).distinct()).scalars().all()
