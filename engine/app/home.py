@@ -79,6 +79,11 @@ class Home:
         return self.root / "schedule.db"
 
     @property
+    def projects(self) -> Path:
+        """The database of the projects. Its deleted rows are overwritten with zeros."""
+        return self.root / "projects.db"
+
+    @property
     def workers(self) -> Path:
         """Lock files of the workers that run jobs."""
         return self.root / "workers"

@@ -253,6 +253,13 @@ class RunJournal:
             query = select(_RUNS).order_by(_RUNS.c.number.desc()).limit(limit)
             return [self._row(each) for each in connection.execute(query).mappings()]
 
+    def of_project(self, project: str, limit: int = 20) -> list[RunRow]:
+        """Return the newest runs that belong to a project, newest first."""
+        belongs = func.json_extract(_RUNS.c.setup, "$.turn.project") == project
+        with self._records.read() as connection:
+            query = select(_RUNS).where(belongs).order_by(_RUNS.c.number.desc()).limit(limit)
+            return [self._row(each) for each in connection.execute(query).mappings()]
+
     def interrupted(self, waiting_for: str = "") -> list[str]:
         """Return the ids of the runs that are open although no engine works on them, oldest first.
 
