@@ -36,6 +36,8 @@ class Runs:
         *,
         patience_s: float = 0.0,
         now: Callable[[], float] = time.monotonic,
+        source: str = "",
+        continues: str = "",
     ) -> None:
         """Create the object.
 
@@ -43,10 +45,14 @@ class Runs:
             journal: Stores the runs; None to keep them in memory.
             patience_s: How long a run waits for a model that is down, before it stops and can be resumed.
             now: Monotonic time in seconds.
+            source: What begins the runs, such as ``"chat"``. `RunJournal.latest` finds runs by it.
+            continues: The id of a run that has ended. Its messages precede those of the first new run.
         """
         self._journal = journal
+        self._source = source
         self._patience_s = patience_s
         self._now = now
+        self._earlier = self._ended(journal, continues) if journal is not None and continues else None
 
     def new(self, message: str, turn: Turn, budget: Budget, previous: ActiveRun | None) -> ActiveRun:
         """Return a new run. It is added to the journal with its first entries.
@@ -57,6 +63,7 @@ class Runs:
             budget: Its limits.
             previous: The run before it in the same conversation.
         """
+        previous = previous or self._earlier
         state = RunState(previous.state.history if previous is not None else [])
         clock, journal = WorkClock(self._now), self._journal
         if journal is None:
@@ -65,7 +72,7 @@ class Runs:
 
         def begin(new: NewEntries) -> RunLease:
             kept = _TURN.dump_python(turn, mode="json", exclude=_COMPUTED)
-            setup = json.dumps({"turn": kept, "budget": asdict(budget)})
+            setup = json.dumps({"turn": kept, "budget": asdict(budget), "source": self._source})
             return journal.create(run, message, setup, new, user=turn.user, agent=turn.agent, previous=before)
 
         recorder = RunRecorder(state, clock, journal, begin=begin)
@@ -82,6 +89,18 @@ class Runs:
         if self._journal is None:
             raise ConfigError("Without a journal, no run can be resumed.")
         return await asyncio.to_thread(self._open, self._journal, run)
+
+    def _ended(self, journal: RunJournal, run: str) -> ActiveRun:
+        """Return a run that has ended, for its messages.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        row = journal.one(run)
+        state, _ = rebuilt(journal, row)
+        setup = json.loads(row.setup)
+        recorder = RunRecorder(state, WorkClock(self._now))
+        return ActiveRun(run, state, recorder, _TURN.validate_python(setup["turn"]), Budget(**setup["budget"]))
 
     def _open(self, journal: RunJournal, run: str) -> ActiveRun:
         row = journal.one(run)

@@ -1,5 +1,6 @@
 """Opens a conversation in which the configured chat model uses an open engine. Importing this module takes seconds."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -26,6 +27,8 @@ async def open_conversation(
     budget: Budget | None = None,
     leave_open: bool = False,
     may_wait: bool = True,
+    source: str = "",
+    continues: str = "",
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -39,8 +42,11 @@ async def open_conversation(
         budget: The limits of each run; None for the configured ones.
         leave_open: Whether a run whose task is cancelled can be resumed. If not, the run ends.
         may_wait: Whether a run that needs an approval, or a model that is down, stops and can be resumed.
+        source: What begins the runs, such as ``"chat"``; it is recorded with them.
+        continues: The id of a run that has ended, whose conversation is continued.
 
     Raises:
+        UnknownRun: There is no run `continues`.
         ConfigError: No model is configured, its key is missing, or the agent cannot be used.
     """
     system = instructions.SYSTEM
@@ -57,7 +63,7 @@ async def open_conversation(
             on_event=on_event,
             system=system,
             stream=stream,
-            runs=runs_of(engine),
+            runs=await asyncio.to_thread(runs_of, engine, source, continues),
             leave_open=leave_open,
             may_wait=may_wait,
         )
@@ -68,6 +74,6 @@ def configured_budget(limits: BudgetSettings) -> Budget:
     return Budget(limits.turns, limits.tool_calls, limits.tokens, limits.wall_s)
 
 
-def runs_of(engine: Engine) -> Runs:
-    """Return the runs of an engine's home."""
-    return Runs(engine.runs, patience_s=engine.settings.runs.model_wait_s)
+def runs_of(engine: Engine, source: str = "", continues: str = "") -> Runs:
+    """Return the runs of an engine's home. Blocks if there is a run to continue."""
+    return Runs(engine.runs, patience_s=engine.settings.runs.model_wait_s, source=source, continues=continues)

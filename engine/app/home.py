@@ -84,6 +84,11 @@ class Home:
         return self.root / "projects.db"
 
     @property
+    def chat_history(self) -> Path:
+        """The lines typed in `knackbox chat`."""
+        return self.root / "chat_history"
+
+    @property
     def workers(self) -> Path:
         """Lock files of the workers that run jobs."""
         return self.root / "workers"

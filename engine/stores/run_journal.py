@@ -281,6 +281,15 @@ class RunJournal:
             query = select(_RUNS).order_by(_RUNS.c.number.desc()).limit(limit)
             return [self._row(each) for each in connection.execute(query).mappings()]
 
+    def latest(self, source: str, user: str, agent: str) -> RunRow | None:
+        """Return the newest run that something began, such as ``"chat"``, for a user and an agent; None without one."""
+        by = (_RUNS.c.user == user[:_TITLE_CHARACTERS]) & (_RUNS.c.agent == agent[:_TITLE_CHARACTERS])
+        began = by & (func.json_extract(_RUNS.c.setup, "$.source") == source)
+        with self._records.read() as connection:
+            query = select(_RUNS).where(began).order_by(_RUNS.c.number.desc()).limit(1)
+            found = connection.execute(query).mappings().one_or_none()
+            return None if found is None else self._row(found)
+
     def of_project(self, project: str, limit: int = 20) -> list[RunRow]:
         """Return the newest runs that belong to a project, newest first."""
         belongs = func.json_extract(_RUNS.c.setup, "$.turn.project") == project

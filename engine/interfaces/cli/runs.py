@@ -108,12 +108,12 @@ def resume(ctx: typer.Context, run: RunId, as_json: Json = False) -> None:
     """Continue a run that was interrupted or waits. The exit code is that of `knackbox chat`."""
     # The model client takes seconds to load, and the other commands do not need it.
     from engine.app.conversation import open_conversation, runs_of  # noqa: PLC0415 -- for the reason above
-    from engine.interfaces.cli.chat import Watcher, as_object, exit_code  # noqa: PLC0415 -- for the same reason
+    from engine.interfaces.cli.run_watcher import RunWatcher, as_object, exit_code  # noqa: PLC0415 -- for the same reason
 
     to_json = wants_json(ctx, as_json)
 
     async def work(engine: Engine) -> tuple[dict[str, Any], Exit]:
-        watcher = Watcher(stream=not to_json)
+        watcher = RunWatcher(stream=not to_json)
         async with open_conversation(engine, on_event=watcher, stream=not to_json) as conversation:
             report = await conversation.resume(await runs_of(engine).open(run))
         watcher.close(report)
