@@ -24,7 +24,7 @@ from engine.stores.entry_writer import NewEntries, RunLease
 from engine.stores.run_journal import ENDED, RunEntryRow, RunJournal, RunRow
 
 _TURN = TypeAdapter(Turn)
-_COMPUTED = {"query", "agent_key"}
+_COMPUTED = {"query", "agent_key", "share"}
 
 
 class RunHasEnded(ConfigError):
@@ -52,7 +52,7 @@ class Runs:
         self._patience_s = patience_s
         self._now = now
 
-    def new(self, message: str, turn: Turn, budget: Budget, previous: ActiveRun | None) -> ActiveRun:
+    def new(self, message: str, turn: Turn, budget: Budget, previous: ActiveRun | None, run_id: str = "") -> ActiveRun:
         """Return a new run. It is added to the journal with its first entries.
 
         Args:
@@ -60,12 +60,13 @@ class Runs:
             turn: The user, agent and features of its turns.
             budget: Its limits.
             previous: The run before it in the same conversation.
+            run_id: Its id in the journal; generated if empty.
         """
         state = RunState(previous.state.history if previous is not None else [])
         clock, journal = WorkClock(self._now), self._journal
         if journal is None:
             return ActiveRun("", state, RunRecorder(state, clock), turn, budget)
-        run, before = secrets.token_hex(4), previous.id if previous is not None else ""
+        run, before = run_id or secrets.token_hex(4), previous.id if previous is not None else ""
 
         def begin(new: NewEntries) -> RunLease:
             kept = _TURN.dump_python(turn, mode="json", exclude=_COMPUTED)

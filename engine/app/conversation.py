@@ -1,7 +1,7 @@
 """Opens a conversation in which the configured chat model uses an open engine. Importing this module takes seconds."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from engine.agent import instructions
 from engine.agent.budget import Budget
@@ -26,6 +26,8 @@ async def open_conversation(
     budget: Budget | None = None,
     leave_open: bool = False,
     may_wait: bool = True,
+    client: ModelClient | None = None,
+    more: str = "",
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -39,6 +41,8 @@ async def open_conversation(
         budget: The limits of each run; None for the configured ones.
         leave_open: Whether a run whose task is cancelled can be resumed. If not, the run ends.
         may_wait: Whether a run that needs an approval, or a model that is down, stops and can be resumed.
+        client: An open client of the model; None for a new one.
+        more: More instructions.
 
     Raises:
         ConfigError: No model is configured, its key is missing, or the agent cannot be used.
@@ -47,8 +51,11 @@ async def open_conversation(
     if agent:
         turn = await engine.turn_of(agent, turn)
         system = f"{system}\n{await engine.registries.instructions(agent)}".rstrip() + "\n"
+    system = f"{system}{more}"
     chosen = budget or configured_budget(engine.settings.budget)
-    async with ModelClient(endpoint_of(engine.settings.model)) as model:
+    opened = nullcontext(client) if client is not None else new_client(engine)
+    engine.services.child_loop.used()
+    async with opened as model:
         yield Conversation(
             engine,
             model,
@@ -61,6 +68,15 @@ async def open_conversation(
             leave_open=leave_open,
             may_wait=may_wait,
         )
+
+
+def new_client(engine: Engine) -> ModelClient:
+    """Return a new client of the configured model. It is closed as a context manager.
+
+    Raises:
+        ConfigError: No model is configured, or its key is missing.
+    """
+    return ModelClient(endpoint_of(engine.settings.model), pacing=engine.model_pacing)
 
 
 def configured_budget(limits: BudgetSettings) -> Budget:
