@@ -138,11 +138,12 @@ async def delegate_to_swarm(
         await service.cancel(children)
         text = f"Cancelled {', '.join(child.id for child in children if not child.ended) or 'nothing: all have ended'}."
         return Produced(swarm_output(children), text, (f"cancelled:swarm {swarm}",))
-    if action == "await":
-        await service.wait(swarm, _count(wait, len(children)), timeout_seconds, _progress(ctx))
     if action in ("await", "results"):
-        children = _chosen(await service.swarm(ctx.turn, swarm), task)
-        new = await service.deliver(children)
+        async with service.awaited(swarm):
+            if action == "await":
+                await service.wait(swarm, _count(wait, len(children)), timeout_seconds, _progress(ctx))
+            children = _chosen(await service.swarm(ctx.turn, swarm), task)
+            new = await service.settle(children)
         run = ctx.turn.share.run if ctx.turn.share is not None else ""
         back = sum(max(child.limits.tokens - child.tokens, 0) for child in new if run and child.parent == run)
         if back:
@@ -167,9 +168,10 @@ async def _start(
     if ctx.turn.share is None:
         key = key or ctx.call_id  # outside of a run, only a retry is the same call
     swarm, new = await service.start(ctx.turn, tasks, key=key, copied=copied)
-    await service.wait(swarm, _count(wait, len(tasks)), timeout_s, _progress(ctx))
-    children = await service.swarm(ctx.turn, swarm)
-    await service.deliver(children)
+    async with service.awaited(swarm):
+        await service.wait(swarm, _count(wait, len(tasks)), timeout_s, _progress(ctx))
+        children = await service.swarm(ctx.turn, swarm)
+        await service.settle(children)
     if ctx.turn.share is not None:
         ctx.audit[GRANTED_TOKENS] = sum(child.tokens if child.ended else child.limits.tokens for child in children)
     produced = await _results(ctx, service, children, files=files, shown=_SHOWN)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from builtin_tools.swarm.delegate_to_swarm import delegate_to_swarm
 from builtin_tools.swarm.runner import SwarmRunner
 from builtin_tools.swarm.service import SwarmService
+from builtin_tools.swarm.swarm_block import SwarmBlock
 from engine.app.pack_settings import pack_settings
 from engine.app.services import Services
 from engine.contract.pack import Pack
@@ -45,5 +46,8 @@ async def open_pack(services: Services) -> Pack:
     loop.call_before_close(runner.aclose)
     service = SwarmService(children, loop, runner, workspaces, depth=settings.depth, most=settings.most)
     return Pack(
-        sources=(StaticSource(NAME, (delegate_to_swarm,)),), provides={SwarmService: service}, background=(runner,)
+        sources=(StaticSource(NAME, (delegate_to_swarm,)),),
+        provides={SwarmService: service},
+        blocks=(SwarmBlock(children),),
+        background=(runner,),
     )

@@ -2,15 +2,20 @@
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from engine.contract.background import BackgroundHost, MessageReport
 from engine.contract.child_runs import ChildLoop, ChildRun, WorkedElsewhere
 from engine.contract.failure import ConfigError
 from engine.stores.child_runs import ChildRunStore
 from engine.stores.locks import StoreBusy
+from engine.stores.run_inbox import NewMessage
 
 POLL_S = 0.5  # until an adopted child run, or a cancellation in another process, is noticed
 ELSEWHERE_S = 5.0  # until a run is tried again that another process works on
+_TOLD = 4_000  # characters of an answer in a message to the parent
 log = logging.getLogger("knackbox.swarm")
 
 
@@ -45,6 +50,7 @@ class SwarmRunner:
         self._working: asyncio.Task[None] | None = None
         self._running: dict[asyncio.Task[None], ChildRun] = {}
         self._elsewhere: dict[str, float] = {}  # when to try again, on the loop's clock
+        self._awaited: Counter[str] = Counter()  # how many calls await each swarm
         self._wake = asyncio.Event()
         self._changed = asyncio.Condition()
         self.ends = 0  # how many child runs have ended in this engine
@@ -71,6 +77,22 @@ class SwarmRunner:
                 await self._changed.wait_for(lambda: self.ends > ends)
         except TimeoutError:
             return
+
+    @asynccontextmanager
+    async def awaited(self, swarm: str) -> AsyncIterator[None]:
+        """Send no messages about a swarm, because a call awaits it. Afterwards, send what the call has not returned."""
+        self._awaited[swarm] += 1
+        try:
+            yield
+        finally:
+            self._awaited[swarm] -= 1
+        if not self._awaited[swarm]:
+            del self._awaited[swarm]
+            await self.tell_parents(swarm)
+
+    async def tell_parents(self, swarm: str) -> None:
+        """Send the answers of a swarm that its parent does not know. The parent reads them in its next turn."""
+        await self._patiently(lambda: self._children.tell_parents(swarm, message_to_parent))
 
     async def aclose(self) -> None:
         """Interrupt all runs. They can be continued."""
@@ -130,16 +152,32 @@ class SwarmRunner:
             log.exception("The child run %s failed in an unexpected way.", child.id)
             report = MessageReport(answered=False, finish="error", answer=f"{type(error).__name__}: {error}")
         await self._record(child, report)
+        if child.parent and not self._awaited[child.swarm]:
+            await self.tell_parents(child.swarm)
         async with self._changed:
             self.ends += 1
             self._changed.notify_all()
 
     async def _record(self, child: ChildRun, report: MessageReport) -> None:
+        finish, answer, tokens = report.finish, report.answer, report.tokens
+        await self._patiently(lambda: self._children.end(child.id, finish, answer, tokens))
+
+    async def _patiently(self, write: Callable[[], object]) -> None:
+        """Write to the database in a thread, as soon as it can be written."""
         while True:
             try:
-                await asyncio.to_thread(self._children.end, child.id, report.finish, report.answer, report.tokens)
+                await asyncio.to_thread(write)
             except StoreBusy as error:
-                log.warning("The end of the child run %s cannot be recorded yet: %s", child.id, error)
+                log.warning("The child runs cannot be written; this is tried again: %s", error)
                 await asyncio.sleep(self._poll_s)
             else:
                 return
+
+
+def message_to_parent(child: ChildRun) -> NewMessage:
+    """Return the message that tells a run how one of its children has ended."""
+    answer = child.answer
+    if len(answer) > _TOLD:
+        answer = f"{answer[:_TOLD]}… (shortened; `delegate_to_swarm` with action=results shows all)"
+    text = f"Task {child.position} of swarm {child.swarm} has ended ({child.finish}): {answer}"
+    return NewMessage(text, sender=f"swarm:{child.swarm}", key=child.id)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from builtin_tools.swarm.requests import DelegatedTask, children_of, key_of, place_of, swarm_id
@@ -138,9 +139,13 @@ class SwarmService:
         await asyncio.to_thread(self._children.cancel, [child.id for child in children])
         self._runner.begin()
 
-    async def deliver(self, children: Sequence[ChildRun]) -> list[ChildRun]:
-        """Return those of these child runs that have ended and had not been delivered, and note that they are now."""
-        return await asyncio.to_thread(self._children.deliver, [child.id for child in children if child.ended])
+    def awaited(self, swarm: str) -> AbstractAsyncContextManager[None]:
+        """Return a context in which a call awaits a swarm, and returns the answers itself."""
+        return self._runner.awaited(swarm)
+
+    async def settle(self, children: Sequence[ChildRun]) -> list[ChildRun]:
+        """Note that the parent knows these child runs, and return those that have ended and were not settled yet."""
+        return await asyncio.to_thread(self._children.settle, [child.id for child in children if child.ended])
 
     async def last_words(self, child: ChildRun) -> str:
         """Return the latest text of the model in a child run that has not ended."""

@@ -71,7 +71,21 @@ class ModelAwaited:
     wait_s: float
 
 
-Event = ModelAwaited | TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """A message that was sent to the run has been added to the conversation.
+
+    Attributes:
+        sender: `engine.stores.run_inbox.PERSON`, or the name of what sent it.
+        stop: Whether the message ends the run.
+    """
+
+    sender: str
+    text: str
+    stop: bool = False
+
+
+Event = MessageReceived | ModelAwaited | TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
 OnEvent = Callable[[Event], None]
 
 

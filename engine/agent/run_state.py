@@ -18,12 +18,14 @@ from pydantic_ai.messages import (
 
 from engine.agent.budget import Finish, Spent
 from engine.agent.events import CallFinished
+from engine.agent.instructions import message_from
 from engine.agent.refused_calls import RefusedCalls
 from engine.agent.run_entries import (
     CallBegun,
     CallEnded,
     Entry,
     LoopMessage,
+    MessageDelivered,
     Responded,
     RunBegun,
     RunEnded,
@@ -31,6 +33,7 @@ from engine.agent.run_entries import (
     RunWaits,
 )
 from engine.contract.result import GRANTED_TOKENS, ToolCall, ToolResult
+from engine.stores.run_inbox import PERSON
 
 
 @dataclass(slots=True)
@@ -85,6 +88,7 @@ class RunState:
     Attributes:
         history: The messages of the conversation. In those before an open round, every call has a result.
         message: The user's message.
+        added: The latest message that a person added to the run; "" if there is none.
         said: The model's latest text, unless the strategy was abandoned since.
         skills: The names of skills that were used, which keeps them on the list.
         finished: The calls that have a result, in the order of the responses.
@@ -93,6 +97,8 @@ class RunState:
         closing: The limit that was announced to the model before its last turn.
         changed: Whether a call has succeeded that may have changed something.
         interrupted: Whether the model must be told that the run was interrupted.
+        read_upto: The number of the latest message of the inbox that was delivered.
+        stopped: The message that stops the run, if there is one.
         waits: What the run waits for, if it does.
         ended: How the run ended, if it did.
     """
@@ -100,6 +106,7 @@ class RunState:
     history: list[ModelMessage]
     message: str = ""
     instructions: str = ""
+    added: str = ""
     said: str = ""
     skills: list[str] = field(default_factory=list)
     finished: list[CallFinished] = field(default_factory=list)
@@ -109,6 +116,8 @@ class RunState:
     closing: Finish | None = None
     changed: bool = False
     interrupted: bool = False
+    read_upto: int = 0
+    stopped: MessageDelivered | None = None
     waits: RunWaits | None = None
     ended: RunEnded | None = None
     _refused: RefusedCalls = field(default_factory=RefusedCalls)
@@ -127,7 +136,7 @@ class RunState:
                 self.round.results[entry.call] = entry.result
                 if not self.round.open:
                     self._close_round(self.round)
-            case LoopMessage():
+            case LoopMessage() | MessageDelivered():
                 self._hear(entry)
             case RunResumed():
                 self.waits = None
@@ -159,10 +168,13 @@ class RunState:
             if self._refused.note(outcome, read_only=call.read_only) and self.repeated is None:
                 self.repeated = outcome
 
-    def _hear(self, entry: LoopMessage) -> None:
-        self._say([UserPromptPart(content=entry.text)])
+    def _hear(self, entry: LoopMessage | MessageDelivered) -> None:
         if self.round is not None:
             self.round.judged = True
+        if isinstance(entry, MessageDelivered):
+            self._receive(entry)
+            return
+        self._say([UserPromptPart(content=entry.text)])
         match entry.about:
             case "replan":
                 self.said = ""
@@ -171,8 +183,18 @@ class RunState:
             case "resumed":
                 self.interrupted = False
             case "person":  # a new message has a budget of its own
-                self.message, self.said, self.closing, self.repeated = entry.text, "", None, None
+                self.message, self.added, self.said, self.closing, self.repeated = entry.text, "", "", None, None
                 self.spent, self._refused = Spent(), RefusedCalls()
+
+    def _receive(self, entry: MessageDelivered) -> None:
+        self.read_upto = entry.number
+        if entry.stop:
+            self.stopped = entry
+        elif entry.sender == PERSON:
+            self.added = entry.text
+            self._say([UserPromptPart(content=entry.text)])
+        else:
+            self._say([UserPromptPart(content=message_from(entry.sender, entry.text))])
 
     def _say(self, parts: Sequence[ModelRequestPart]) -> None:
         """Add messages for the next request: results, and text from the user or the loop."""

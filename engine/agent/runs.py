@@ -21,14 +21,10 @@ from engine.agent.run_state import RunState
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
 from engine.stores.entry_writer import NewEntries, RunLease
-from engine.stores.run_journal import ENDED, RunEntryRow, RunJournal, RunRow
+from engine.stores.run_journal import ENDED, RunEntryRow, RunHasEnded, RunJournal, RunRow
 
 _TURN = TypeAdapter(Turn)
 _COMPUTED = {"query", "agent_key", "share"}
-
-
-class RunHasEnded(ConfigError):
-    """A run that has ended cannot be resumed."""
 
 
 class Runs:

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from engine.agent.active_run import cancel_active_run
 from engine.agent.budget import Budget
 from engine.agent.model import ModelClient
-from engine.agent.runs import RunHasEnded, rebuilt
+from engine.agent.runs import rebuilt
 from engine.app.conversation import new_client, open_conversation, runs_of
 from engine.app.engine import Engine
 from engine.contract.background import MessageReport
 from engine.contract.child_runs import ChildRun, WorkedElsewhere
 from engine.stores.entry_writer import LeaseLost
-from engine.stores.run_journal import RunBusy, UnknownRun
+from engine.stores.run_journal import RunBusy, RunHasEnded, UnknownRun
 
 CHILD = (
     "You work on one task of a larger piece of work, on behalf of another agent. It sees only your final answer, and "

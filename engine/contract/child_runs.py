@@ -42,7 +42,8 @@ class ChildRun:
         finish, answer, tokens: How it ended (`engine.agent.budget.Finish`, or ``"error"``), its answer, and the tokens
             that it used.
         cancelled: Whether somebody has asked to cancel it.
-        delivered: Whether its parent has been told how it ended.
+        told: Whether its parent knows how it ended, by a result of a call or by a message.
+        settled: Whether its parent has got back the tokens that it did not use.
     """
 
     id: str
@@ -61,7 +62,8 @@ class ChildRun:
     answer: str = ""
     tokens: int = 0
     cancelled: bool = False
-    delivered: bool = False
+    told: bool = False
+    settled: bool = False
 
     @property
     def ended(self) -> bool:

@@ -5,7 +5,7 @@ running any more are adopted by others and queued again. A row that has ended ne
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
 from engine.stores.engine_lock import EngineLock
 from engine.stores.records import Records
+from engine.stores.run_inbox import NewMessage, add_message
 
 KEPT = 5_000  # child runs that have ended
 _CANCELLED = "cancelled"  # `Finish.CANCELLED`, of a layer above
@@ -60,7 +61,8 @@ _CHILDREN = Table(
     Column("state", String(10), nullable=False),
     Column("holder", String(32), nullable=False),
     Column("cancelled", Boolean, nullable=False),
-    Column("delivered", Boolean, nullable=False),
+    Column("told", Boolean, nullable=False),
+    Column("settled", Boolean, nullable=False),
     Column("finish", String(30), nullable=False),
     Column("answer", Text, nullable=False),
     Column("tokens", Integer, nullable=False),
@@ -177,14 +179,38 @@ class ChildRunStore:
             _update(connection, _UNENDED & _CHILDREN.c.id.in_(children), {"cancelled": True})
             self._pass_on_cancellations(connection)
 
-    def deliver(self, children: Sequence[str]) -> list[ChildRun]:
-        """Mark child runs that have ended as delivered, and return those that were not yet."""
+    def settle(self, children: Sequence[str]) -> list[ChildRun]:
+        """Mark child runs that have ended as told and settled, and return those that were not settled yet."""
         ended = _CHILDREN.c.id.in_(children) & (_CHILDREN.c.state == ChildState.ENDED)
         with self._records.begin() as connection:
-            new = ended & _CHILDREN.c.delivered.is_(False)
-            rows = connection.execute(select(_CHILDREN).where(new)).mappings().all()
-            _update(connection, new, {"delivered": True})
-        return [_child(row) for row in rows]
+            new = connection.execute(select(_CHILDREN).where(ended & _CHILDREN.c.settled.is_(False))).mappings().all()
+            _update(connection, ended, {"told": True, "settled": True})
+        return [_child(row) for row in new]
+
+    def tell_parents(self, swarm: str, message: Callable[[ChildRun], NewMessage]) -> None:
+        """Send a message to the parent of each child run of a swarm that has ended, unless the parent has ended, too.
+
+        Args:
+            swarm: The id of the swarm.
+            message: Returns the message.
+        """
+        with self._records.begin() as connection:
+            going_on = select(_RUNS.c.id).where(_RUNS.c.state != "ended")
+            ended = (_CHILDREN.c.state == ChildState.ENDED) & _CHILDREN.c.told.is_(False)
+            new = _of_swarm(swarm).where(ended & _CHILDREN.c.parent.in_(going_on))
+            children = [_child(row) for row in connection.execute(new).mappings()]
+            for child in children:
+                add_message(connection, child.parent, message(child), self._now())
+            _update(connection, _CHILDREN.c.id.in_([child.id for child in children]), {"told": True})
+
+    def untold(self, user: str, agent: str) -> list[ChildRun]:
+        """Return the child runs that have ended without anybody being told, because the run that started them ended."""
+        whose = (_CHILDREN.c.user == user) & (_CHILDREN.c.agent == agent) & (_CHILDREN.c.parent != "")
+        ended = (_CHILDREN.c.state == ChildState.ENDED) & _CHILDREN.c.told.is_(False)
+        parent_ended = _CHILDREN.c.parent.in_(select(_RUNS.c.id).where(_RUNS.c.state == "ended"))
+        query = select(_CHILDREN).where(whose & ended & parent_ended & (_CHILDREN.c.finish != _CANCELLED))
+        with self._records.read() as connection:
+            return [_child(row) for row in connection.execute(query.order_by(_CHILDREN.c.number)).mappings()]
 
     def swarm(self, swarm: str) -> list[ChildRun]:
         """Return the child runs of a swarm in order; none if there is no such swarm."""
@@ -269,7 +295,7 @@ class ChildRunStore:
         values |= {"user": child.user[:200], "agent": child.agent[:200], "message": child.message}
         values |= {"turn": json.dumps(_TURN.dump_python(child.turn, mode="json", exclude=_COMPUTED))}
         values |= {"limits": json.dumps(asdict(child.limits)), "state": ChildState.QUEUED, "holder": self._lock.id}
-        values |= {"cancelled": False, "delivered": False, "finish": "", "answer": "", "tokens": 0}
+        values |= {"cancelled": False, "told": False, "settled": False, "finish": "", "answer": "", "tokens": 0}
         return values | {"created": self._now(), "ended": None}
 
     def _sweep(self, connection: Connection) -> None:
@@ -311,5 +337,6 @@ def _child(row: RowMapping) -> ChildRun:
         row["answer"],
         row["tokens"],
         cancelled=row["cancelled"],
-        delivered=row["delivered"],
+        told=row["told"],
+        settled=row["settled"],
     )

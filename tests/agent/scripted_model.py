@@ -77,7 +77,9 @@ class ScriptedModel:
         if "page" in reply:
             return HTMLResponse(reply["page"])
         if "status" in reply:
-            return JSONResponse({"error": {"message": reply["message"]}}, status_code=reply["status"], headers=reply["headers"])
+            return JSONResponse(
+                {"error": {"message": reply["message"]}}, status_code=reply["status"], headers=reply["headers"]
+            )
         if body.get("stream"):
             return StreamingResponse(self._chunks(reply), media_type="text/event-stream")
         return JSONResponse(

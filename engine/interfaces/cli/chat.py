@@ -18,6 +18,7 @@ from engine.agent.events import (
     CallProgress,
     CallStarted,
     Event,
+    MessageReceived,
     ModelAwaited,
     Replanned,
     Report,
@@ -135,6 +136,11 @@ class Watcher:
                 self._break_line()
                 self._streamed = ""  # the response starts again
                 self._err.print(f"[dim]⏸ {escape(shorten(error))} Trying again in {wait_s:.0f} s.[/dim]")
+            case MessageReceived(sender, text, stop):
+                self._break_line()
+                self._streamed = ""  # what was streamed before it is not the answer
+                what = "stop" if stop else "message"
+                self._err.print(f"[dim]✉ {what} from {escape(sender)}: {escape(printable(shorten(text)))}[/dim]")
             case Replanned(reason):
                 self._err.print(f"[dim]⟳ new plan: {escape(shorten(reason))}[/dim]")
 

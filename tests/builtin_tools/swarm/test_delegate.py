@@ -9,6 +9,7 @@ import pytest
 
 from engine import Engine
 from engine.agent.budget import Budget, Finish
+from engine.app.background import background
 from engine.app.conversation import open_conversation
 from engine.contract.agent import AgentSpec
 from engine.contract.allowed import Allowed
@@ -87,7 +88,7 @@ async def test_a_child_has_no_tool_that_its_parent_may_not_call(tmp_path: Path) 
 async def test_a_child_does_not_get_capabilities_that_its_parent_does_not_hold(tmp_path: Path) -> None:
     tasks = Tasks(plan=delegating({"tasks": [{"task": "look", "agent": "keeper"}]}))
     async with serving(tasks) as model, opened(tmp_path, model.base_url) as engine:
-        await engine.registries.agents.register(AgentSpec("keeper", caps=("keys",), allowed_tools=("look",)))
+        await engine.registries.register_agent(AgentSpec("keeper", caps=("keys",), allowed_tools=("look",)))
         await talk(engine, "plan")
         assert offered(requests_of(model, "look")[0]) == {"look"}
         child = (await asyncio.to_thread(engine.services.child_runs.swarm, await only_swarm(engine)))[0]
@@ -107,7 +108,9 @@ async def test_runs_at_the_greatest_depth_cannot_delegate(tmp_path: Path) -> Non
 
 @pytest.mark.spec("SWARM-1")
 async def test_children_use_up_the_tokens_of_their_parent(tmp_path: Path) -> None:
-    tasks = Tasks(plan=delegating({"tasks": [{"task": "look", "max_tokens": 5_000}], "wait": "none"}), look=lambda _: hangs())
+    tasks = Tasks(
+        plan=delegating({"tasks": [{"task": "look", "max_tokens": 5_000}], "wait": "none"}), look=lambda _: hangs()
+    )
     async with serving(tasks) as model, opened(tmp_path, model.base_url) as engine:
         report = await talk(engine, "plan", budget=Budget(tokens=10_000))
         assert report.tokens == 5_000 + 2 * 10
@@ -220,3 +223,31 @@ async def only_swarm(engine: Engine) -> str:
     found = await asyncio.to_thread(engine.services.child_runs.recent, "local", "main")
     assert len(found) == 1
     return found[0]
+
+
+@pytest.mark.spec("SWARM-2")
+async def test_answers_that_nobody_awaits_reach_the_parent_at_its_next_turn(tmp_path: Path) -> None:
+    def plan(body: dict[str, Any]) -> Any:
+        if "has ended (answer): done: late" in str(body["messages"]):
+            return says("I have it.")
+        if last_result(body):
+            return calls(("look", {"n": len(body["messages"])}))
+        return calls((TOOL, {"tasks": ["late"], "wait": "none"}))
+
+    async with serving(Tasks(plan=plan)) as model, opened(tmp_path, model.base_url) as engine:
+        report = await talk(engine, "plan", budget=Budget(turns=2000, tool_calls=2000))
+        assert report.answer == "I have it."
+
+
+@pytest.mark.spec("SWARM-2")
+async def test_answers_after_the_end_of_the_parent_are_announced_with_the_next_message(tmp_path: Path) -> None:
+    start = delegating({"tasks": ["late"], "wait": "none"})
+    async with serving(Tasks(plan=start, late=lambda _: hangs())) as model, opened(tmp_path, model.base_url) as engine:
+        await talk(engine, "plan")
+        await eventually(lambda: requests_of(model, "late"))
+        swarm = await only_swarm(engine)
+    async with serving(Tasks()) as model, opened(tmp_path, model.base_url) as engine, background(engine):
+        await eventually(lambda: asyncio.to_thread(lambda: not engine.services.child_runs.unended()))
+        await talk(engine, "next")
+        assert swarm in str(requests_of(model, "next")[0]["messages"])
+        assert len(requests_of(model, "late")) == 1
