@@ -5,11 +5,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from engine.contract.failure import FailureClass, ToolFailure
+
 SHORT_S = 5.0  # a request waits for the end of a shorter pause; a longer one is a failure that the run waits for
 USUAL = 32
 
 
-class ModelPaused(Exception):
+class ModelPaused(ToolFailure):
     """The model's server has asked this or another run for a pause. It is classified like the answer of the server.
 
     Attributes:
@@ -19,7 +21,14 @@ class ModelPaused(Exception):
     status_code = 429
 
     def __init__(self, left_s: float) -> None:
-        super().__init__(f"its server asked for a pause, of which {left_s:.0f} s are left")
+        text = f"its server asked for a pause, of which {left_s:.0f} s are left"
+        super().__init__(
+            text,
+            failure_class=FailureClass.RETRYABLE,
+            reason="rate_limited",
+            retry_after=left_s,
+            may_have_started=False,
+        )
         self.headers = {"retry-after": str(left_s)}
 
 
