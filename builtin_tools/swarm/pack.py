@@ -41,7 +41,7 @@ async def open_pack(services: Services) -> Pack:
     """
     settings = pack_settings(NAME, services.settings.packs.get(NAME, {}), SwarmSettings)
     children, loop, workspaces = services.child_runs, services.child_loop, services.home.child_workspaces
-    runner = SwarmRunner(children, loop, slots=settings.slots, depth=settings.depth)
+    runner = SwarmRunner(children, loop, workspaces, slots=settings.slots, depth=settings.depth)
     loop.call_when_used(runner.begin)
     loop.call_before_close(runner.aclose)
     service = SwarmService(children, loop, runner, workspaces, depth=settings.depth, most=settings.most)

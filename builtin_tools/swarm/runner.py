@@ -5,11 +5,13 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from engine.contract.background import BackgroundHost, MessageReport
 from engine.contract.child_runs import ChildLoop, ChildRun, WorkedElsewhere
 from engine.contract.failure import ConfigError
 from engine.stores.child_runs import ChildRunStore
+from engine.stores.child_workspace import remove_forgotten, remove_if_empty
 from engine.stores.locks import StoreBusy
 from engine.stores.run_inbox import NewMessage
 
@@ -30,19 +32,28 @@ class SwarmRunner:
     """
 
     def __init__(
-        self, children: ChildRunStore, loop: ChildLoop, *, slots: int, depth: int, poll_s: float = POLL_S
+        self,
+        children: ChildRunStore,
+        loop: ChildLoop,
+        workspaces: Path,
+        *,
+        slots: int,
+        depth: int,
+        poll_s: float = POLL_S,
     ) -> None:
         """Create a runner.
 
         Args:
             children: The child runs.
             loop: Works on them.
+            workspaces: The folder with their workspaces.
             slots: How many child runs of the same depth run at the same time.
             depth: The greatest depth.
             poll_s: The interval between two looks at the database if nothing else happens.
         """
         self._children = children
         self._loop = loop
+        self._workspaces = workspaces
         self._slots = slots
         self._depth = depth
         self._poll_s = poll_s
@@ -60,6 +71,9 @@ class SwarmRunner:
         self._adopt_all = True
         self.begin()
         try:
+            await asyncio.to_thread(
+                remove_forgotten, self._workspaces, lambda child: self._children.one(child) is not None
+            )
             await asyncio.Event().wait()
         finally:
             self._adopt_all = False
@@ -151,6 +165,7 @@ class SwarmRunner:
         except Exception as error:
             log.exception("The child run %s failed in an unexpected way.", child.id)
             report = MessageReport(answered=False, finish="error", answer=f"{type(error).__name__}: {error}")
+        await asyncio.to_thread(remove_if_empty, self._workspaces, child.id)
         await self._record(child, report)
         if child.parent and not self._awaited[child.swarm]:
             await self.tell_parents(child.swarm)

@@ -38,7 +38,8 @@ class ChildWorker:
             ConfigError: No model is configured, or its key is missing.
         """
         stack = AsyncExitStack()
-        return cls(engine, await stack.enter_async_context(new_client(engine)), stack)
+        client = await asyncio.to_thread(new_client, engine)  # loads the provider's client, which takes a second
+        return cls(engine, await stack.enter_async_context(client), stack)
 
     async def aclose(self) -> None:
         await self._stack.aclose()

@@ -5,6 +5,9 @@ A folder within the parent's workspace could be replaced with a link by the code
 
 import re
 import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from engine.stores.workspace import FolderWorkspace, WorkspaceError
@@ -12,6 +15,7 @@ from engine.stores.workspace import FolderWorkspace, WorkspaceError
 _NAME = re.compile(r"[0-9a-f]{1,32}-[0-9]{1,6}")
 MOST_FILES = 2_000  # of one copy
 MOST_BYTES = 200_000_000
+_NEW_S = 24 * 3600.0
 
 
 def child_workspace(folder: Path, name: str) -> Path:
@@ -57,6 +61,20 @@ def copy_files(source: FolderWorkspace, target: FolderWorkspace, below: str = ""
     return copied
 
 
-def remove_child_workspace(folder: Path, name: str) -> None:
-    """Delete the workspace of a child run. It is no error if there is none."""
-    shutil.rmtree(child_workspace(folder, name), ignore_errors=True)
+def remove_if_empty(folder: Path, name: str) -> None:
+    """Delete the workspace of a child run if there is nothing in it."""
+    with suppress(OSError):
+        child_workspace(folder, name).rmdir()
+
+
+def remove_forgotten(folder: Path, known: Callable[[str], bool]) -> None:
+    """Delete the workspaces of child runs that nobody knows any more.
+
+    Args:
+        folder: The folder with the workspaces of all child runs.
+        known: Returns whether there still is a child run with this id.
+    """
+    for path in folder.iterdir() if folder.is_dir() else ():
+        # The files of a new one are copied before its child run is stored.
+        if time.time() - path.stat().st_mtime > _NEW_S and not known(path.name):
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""All runs of an engine keep the limits of the model's server together (SWARM-2)."""
+"""All runs of an engine keep the limits of the model's server together (SWARM-3)."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.agent.scripted_model import fails, says, serving
 
 HELLO = [ModelRequest(parts=[UserPromptPart(content="hello")])]
 
-pytestmark = pytest.mark.spec("SWARM-2")
+pytestmark = pytest.mark.spec("SWARM-3")
 
 
 class Seconds:

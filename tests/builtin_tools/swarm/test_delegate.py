@@ -1,7 +1,9 @@
 """Tasks are delegated to child runs, which have at most the rights and the budget of their parent (SWARM-1, SWARM-2)."""
 
 import asyncio
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from engine.app.conversation import open_conversation
 from engine.contract.agent import AgentSpec
 from engine.contract.allowed import Allowed
 from engine.contract.turn import Turn
+from engine.stores.child_workspace import remove_forgotten
 from tests.agent.scripted_model import ScriptedModel, calls, hangs, says, serving
 from tests.builtin_tools.swarm.swarm_home import Tasks, last_result, opened, task_of
 from tests.eventually import eventually
@@ -251,3 +254,13 @@ async def test_answers_after_the_end_of_the_parent_are_announced_with_the_next_m
         await talk(engine, "next")
         assert swarm in str(requests_of(model, "next")[0]["messages"])
         assert len(requests_of(model, "late")) == 1
+
+
+@pytest.mark.spec("SWARM-1")
+def test_workspaces_of_forgotten_child_runs_are_removed_after_a_day(tmp_path: Path) -> None:
+    for name, age_s in (("ab-1", 2 * 86_400), ("ab-2", 2 * 86_400), ("ab-3", 0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "note.txt").write_text("mine")
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    remove_forgotten(tmp_path, lambda child: child == "ab-1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ab-1", "ab-3"]
