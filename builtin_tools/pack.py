@@ -9,6 +9,7 @@ from builtin_tools.download_rules import DownloadRules
 from builtin_tools.execute import execute
 from builtin_tools.file_system import file_system
 from builtin_tools.image_generation import image_generation, with_client_choices
+from builtin_tools.kernels.child_kernels import ChildKernels
 from builtin_tools.kernels.service import Kernels
 from builtin_tools.kernels.tool import kernels
 from builtin_tools.manage_skills import manage_skills
@@ -72,4 +73,5 @@ async def open_pack(services: Services) -> Pack:
         sources=(StaticSource(NAME, [image_tool if each is image_generation else each for each in TOOLS]),),
         provides={DownloadRules: rules, Scratchpad: notes, Records: services.records, Kernels: open_kernels},
         aclose=open_kernels.aclose,
+        observers=(ChildKernels(open_kernels),),
     )

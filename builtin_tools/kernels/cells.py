@@ -11,6 +11,7 @@ from builtin_tools.kernels.cell_display import CellDisplay, file_writer, show
 from builtin_tools.kernels.service import Kernels
 from engine.contract.context import CallContext, Produced, no_progress
 from engine.contract.failure import ToolFailure, refusal
+from engine.contract.turn import Turn
 from engine.dispatch.forwarding import Pieces
 from engine.dispatch.outcome import failure_of
 from engine.dispatch.workspace_folder import folder_of
@@ -65,7 +66,7 @@ async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> 
     workspace = folder_of(ctx)
     kernels = ctx.need(Kernels)
     pool = await kernels.pool()
-    owner = KernelOwner(ctx.turn.user, ctx.turn.agent)
+    owner = owner_of(ctx.turn)
     kernel = pool.kernel(owner, name, lambda: kernels.spec(workspace.root, code))
     limits = CellLimits(wall_s=timeout_s, kept_bytes=_KEPT_BYTES)
     try:
@@ -94,6 +95,11 @@ async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> 
     message = "\n".join(text for text in (state_lost, shown.message) if text) or NOTHING
     effects = ("executed:python", f"kernel:{name}", *(f"created:{path}" for path in shown.paths))
     return Produced(value, message, effects)
+
+
+def owner_of(turn: Turn) -> KernelOwner:
+    """Return the owner of the kernels of a turn. Child runs with workspaces of their own have kernels of their own."""
+    return KernelOwner(turn.user, f"{turn.agent}/{turn.workspace}" if turn.workspace else turn.agent)
 
 
 def failure_of_cell(cell: Cell, shown: CellDisplay) -> ToolFailure:

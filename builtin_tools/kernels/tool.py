@@ -6,7 +6,7 @@ from typing import Literal, Required
 from typing_extensions import TypedDict
 
 from builtin_tools.kernels.cell_display import FOLDER, write_new
-from builtin_tools.kernels.cells import KernelName
+from builtin_tools.kernels.cells import KernelName, owner_of
 from builtin_tools.kernels.kernel_views import KernelRow, export_notebook, line_of, row_of
 from builtin_tools.kernels.service import Kernels
 from builtin_tools.kernels.variables import variables_of
@@ -15,7 +15,7 @@ from engine.contract.failure import ToolFailure, refusal
 from engine.dispatch.refusals import wrong_arguments
 from engine.dispatch.workspace_folder import folder_of, workspace_failures
 from engine.registry.decorate import tool
-from sandbox.kernels.spec import DEFAULT_NAME, KernelOwner, NoKernel, Occupied
+from sandbox.kernels.spec import DEFAULT_NAME, NoKernel, Occupied
 
 NONE = "There are no kernels; `execute` with stateful=true starts one."
 SUFFIX = ".ipynb"
@@ -78,7 +78,7 @@ async def kernels(
         path: For export, the file to write, such as `analysis.ipynb`. The default is a new file in `outputs/`.
     """
     pool = ctx.need(Kernels).opened
-    owner = KernelOwner(ctx.turn.user, ctx.turn.agent)
+    owner = owner_of(ctx.turn)
     if pool is None:
         if action == "list":
             return Produced({"kernels": []}, NONE)

@@ -24,6 +24,7 @@ from engine.agent.model import ModelClient, ModelError
 from engine.agent.patience import Patience
 from engine.agent.refused_calls import MOST
 from engine.agent.run_entries import LoopMessage, Responded, RunBegun, RunEnded, RunResumed, RunWaits
+from engine.agent.run_share import share_of
 from engine.agent.run_state import Round
 from engine.agent.runs import Runs
 from engine.contract.result import ToolCall, ToolResult
@@ -84,8 +85,12 @@ class Conversation:
         """The messages so far. Between two runs, every call in them has a result."""
         return self._run.state.history if self._run is not None else []
 
-    async def run(self, message: str) -> Report:
+    async def run(self, message: str, run_id: str = "") -> Report:
         """Work on one message within the budget. Failures of the model or a tool are reported, not raised.
+
+        Args:
+            message: The message.
+            run_id: The id of the run in the journal; generated if empty.
 
         Raises:
             ConfigError: The journal cannot be written.
@@ -93,7 +98,7 @@ class Conversation:
         """
         if self._run is not None and self._run.state.ended is None:
             await cancel_active_run(self._run)
-        run = self._run = self._runs.new(message, self._turn, self._budget, self._run)
+        run = self._run = self._runs.new(message, self._turn, self._budget, self._run, run_id)
         return await self._work_on(run, lambda: self._begin(run, message))
 
     async def resume(self, run: ActiveRun) -> Report:
@@ -301,7 +306,8 @@ class LoopRun:
         state = self._state
         used = " ".join(dict.fromkeys(state.skills))
         query = "\n".join(part for part in (state.message, state.added, state.said, used) if part)
-        return replace(self._run.turn, query=query)
+        share = share_of(self._run) if self._run.id else None
+        return replace(self._run.turn, query=query, share=share)
 
     def account(self, finish: Finish, detail: str = "") -> Report:
         """Return a report that says why a run ended without an answer, and what was achieved."""

@@ -6,6 +6,7 @@ import this module only when a model is needed.
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import httpx2
@@ -24,13 +25,16 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from engine.agent.endpoint import ModelEndpoint
+from engine.agent.pacing import ModelPacing, ModelPaused
 from engine.agent.text_calls import as_text, with_calls
 from engine.contract.failure import ConfigError
 from engine.contract.spec import ToolSpec
 from engine.formats.names import ProviderNames
+from engine.recovery.http_facts import parse_retry_after
 
 OnText = Callable[[str], None]
 
+_PAUSING = (429, 503)
 _NO_KEY = "none"  # clients require a key, even for a server that does not
 
 
@@ -41,16 +45,18 @@ class ModelError(Exception):
 class ModelClient:
     """A client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
 
-    def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
+    def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True, pacing: ModelPacing | None = None) -> None:
         """Create a client.
 
         Args:
             endpoint: The model.
             repeats: Whether the client library retries requests; False if the caller retries them.
+            pacing: Shared by all clients of the same server, so that they keep its limits together.
         """
+        self._pacing = pacing or ModelPacing()
         self.endpoint = endpoint
         self._http = create_async_httpx2_client()
-        self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type]}
+        self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type, self._note_pause]}
         self._answered_with = ""
         self._model = build(endpoint, self._http)
         client: Any = getattr(self._model, "client", None)
@@ -122,11 +128,16 @@ class ModelClient:
     ) -> ModelResponse:
         self._answered_with = ""
         try:
-            if on_text is None:
-                return await model_request(
-                    self._model, messages, model_settings=settings, model_request_parameters=parameters
-                )
-            return await self._stream(messages, settings, parameters, on_text)
+            async with self._pacing.request():
+                if on_text is None:
+                    return await model_request(
+                        self._model, messages, model_settings=settings, model_request_parameters=parameters
+                    )
+                return await self._stream(messages, settings, parameters, on_text)
+        except ModelPaused as error:
+            raise ModelError(
+                f"The request to {self.endpoint} was not sent: {error}. Wait, or raise the quota."
+            ) from error
         except (AgentRunError, UserError) as error:
             raise ModelError(f"The request to {self.endpoint} failed: {self._cause(error)}. {remedy(error)}") from error
 
@@ -135,6 +146,13 @@ class ModelClient:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         speaks = kind.endswith(("json", "event-stream", "jsonl"))
         self._answered_with = kind if response.is_success and kind and not speaks else ""
+
+    async def _note_pause(self, response: httpx2.Response) -> None:
+        """Make all runs wait if the server is overloaded or its quota is used up, and it says for how long."""
+        if response.status_code in _PAUSING:
+            headers = response.headers
+            wait = parse_retry_after(headers.get("retry-after"), headers.get("retry-after-ms"), datetime.now(UTC))
+            self._pacing.pause(wait or 0.0)
 
     def _cause(self, error: Exception) -> str:
         """Return in one line why a request failed.

@@ -32,7 +32,7 @@ from engine.agent.run_entries import (
     RunResumed,
     RunWaits,
 )
-from engine.contract.result import ToolCall, ToolResult
+from engine.contract.result import GRANTED_TOKENS, ToolCall, ToolResult
 from engine.stores.run_inbox import PERSON
 
 
@@ -163,6 +163,8 @@ class RunState:
         self.finished += closed.outcomes
         for outcome, call in zip(closed.outcomes, closed.response.calls, strict=True):
             self.changed = self.changed or (outcome.result.success and not call.read_only)
+            if not call.acquired:  # tokens that a tool gave to child runs, or got back from them
+                self.spent.tokens += int(outcome.result.audit.data.get(GRANTED_TOKENS, 0))
             if self._refused.note(outcome, read_only=call.read_only) and self.repeated is None:
                 self.repeated = outcome
 

@@ -24,7 +24,7 @@ from engine.stores.entry_writer import NewEntries, RunLease
 from engine.stores.run_journal import ENDED, RunEntryRow, RunHasEnded, RunJournal, RunRow
 
 _TURN = TypeAdapter(Turn)
-_COMPUTED = {"query", "agent_key"}
+_COMPUTED = {"query", "agent_key", "share"}
 
 
 class Runs:
@@ -54,7 +54,7 @@ class Runs:
         self._now = now
         self._earlier = self._ended(journal, continues) if journal is not None and continues else None
 
-    def new(self, message: str, turn: Turn, budget: Budget, previous: ActiveRun | None) -> ActiveRun:
+    def new(self, message: str, turn: Turn, budget: Budget, previous: ActiveRun | None, run_id: str = "") -> ActiveRun:
         """Return a new run. It is added to the journal with its first entries.
 
         Args:
@@ -62,13 +62,14 @@ class Runs:
             turn: The user, agent and features of its turns.
             budget: Its limits.
             previous: The run before it in the same conversation.
+            run_id: Its id in the journal; generated if empty.
         """
         previous = previous or self._earlier
         state = RunState(previous.state.history if previous is not None else [])
         clock, journal = WorkClock(self._now), self._journal
         if journal is None:
             return ActiveRun("", state, RunRecorder(state, clock), turn, budget)
-        run, before = secrets.token_hex(4), previous.id if previous is not None else ""
+        run, before = run_id or secrets.token_hex(4), previous.id if previous is not None else ""
 
         def begin(new: NewEntries) -> RunLease:
             kept = _TURN.dump_python(turn, mode="json", exclude=_COMPUTED)

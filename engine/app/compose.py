@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from engine.agent.pacing import ModelPacing
+from engine.app.child_loop import LoopOfChildren
 from engine.app.databases import open_databases
 from engine.app.home import Home
 from engine.app.models import completion_of, images_of, vision_of
@@ -62,6 +64,7 @@ T = TypeVar("T")
 
 SANDBOX = "sandbox"  # a requirement that tools may name in `requires`
 IMAGE_CLIENT = "image_client"  # likewise
+MODEL = "model"  # likewise: the chat model
 VISION = "vision"  # a feature of a turn
 
 
@@ -77,6 +80,7 @@ class Components:
         observers: Receive a summary of each run of the loop.
         background: What packs do while the engine serves.
         runs: The journal of the loop's runs.
+        model_pacing: Keeps the limits of the chat model's server for all runs.
     """
 
     services: Services
@@ -97,6 +101,7 @@ class Components:
     observers: tuple[RunObserver, ...]
     background: tuple[BackgroundService, ...]
     runs: RunJournal
+    model_pacing: ModelPacing
 
     def need(self, kind: type[T]) -> T:
         """Return the service of this class.
@@ -164,6 +169,8 @@ async def compose(
         search.embedder,
         opened.static_names,
         updates,
+        databases.children,
+        LoopOfChildren(databases.runs),
         completion_of(settings),
     )
     opened.join([*sources, DiscoverySource()])
@@ -181,11 +188,13 @@ async def compose(
     watch = SandboxWatch(box, clock)
     stack.push_async_callback(watch.aclose)
     await watch.begin()
-    requirements = requirements_met(sandbox=watch.usable, images=bool(images))
+    requirements = requirements_met(sandbox=watch.usable, images=bool(images), model=settings.model.configured)
     assembly = Assembly(
         requirements,
         disabled=lambda: registries.tools.disabled,
-        look_again=None if watch.final else later_requirements(watch, bool(images)),
+        look_again=None
+        if watch.final
+        else later_requirements(watch, images=bool(images), model=settings.model.configured),
     )
     discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
     people, policy = people or People(), settings.policy
@@ -196,7 +205,8 @@ async def compose(
         ApprovalGuard: approval,
         PersonForms: PersonForms(people.filler),
     }
-    binder = ContextBinder(box, workspace, clock, vision, images, provides, ports_with_model(opened.ports, services))
+    ports = ports_with_model(opened.ports, services)
+    binder = ContextBinder(box, workspace, clock, vision, images, provides, ports, home.child_workspaces)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
     trail = AuditTrail(journal, events)
@@ -219,6 +229,7 @@ async def compose(
     pipeline = Pipeline(parts)
     provides |= {InnerCalls: InnerCalls(registry.find, pipeline), AuditView: journal.audit}
     stack.push_async_callback(pipeline.aclose)
+    stack.push_async_callback(services.child_loop.aclose)  # closed first, so that no run records cancelled calls
     return Components(
         services=services,
         registry=registry,
@@ -238,6 +249,7 @@ async def compose(
         observers=opened.observers,
         background=opened.background,
         runs=databases.runs,
+        model_pacing=ModelPacing(settings.model.concurrent),
     )
 
 
@@ -247,16 +259,18 @@ def ports_with_model(ports: Ports, services: Services) -> Ports:
     return ports if model is None else ports.or_else(Ports(llm_client=lambda _: model))
 
 
-def requirements_met(*, sandbox: bool, images: bool) -> frozenset[str]:
+def requirements_met(*, sandbox: bool, images: bool, model: bool) -> frozenset[str]:
     """Return the requirements that are met, by the names that tools use in `requires`."""
-    return frozenset(name for name, there in {SANDBOX: sandbox, IMAGE_CLIENT: images}.items() if there)
+    return frozenset(name for name, there in {SANDBOX: sandbox, IMAGE_CLIENT: images, MODEL: model}.items() if there)
 
 
-def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaitable[frozenset[str]] | None]:
+def later_requirements(
+    watch: SandboxWatch, *, images: bool, model: bool
+) -> Callable[[], Awaitable[frozenset[str]] | None]:
     """Return a function for `Assembly` that checks the requirements again, or returns None if no check is due."""
 
     async def after(looking: Awaitable[bool]) -> frozenset[str]:
-        return requirements_met(sandbox=await looking, images=images)
+        return requirements_met(sandbox=await looking, images=images, model=model)
 
     def look_again() -> Awaitable[frozenset[str]] | None:
         looking = watch.look_again()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from engine.agent import instructions
 from engine.agent.budget import Budget
@@ -29,6 +29,8 @@ async def open_conversation(
     may_wait: bool = True,
     source: str = "",
     continues: str = "",
+    client: ModelClient | None = None,
+    more: str = "",
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -44,6 +46,8 @@ async def open_conversation(
         may_wait: Whether a run that needs an approval, or a model that is down, stops and can be resumed.
         source: What begins the runs, such as ``"chat"``; it is recorded with them.
         continues: The id of a run that has ended, whose conversation is continued.
+        client: An open client of the model; None for a new one.
+        more: More instructions.
 
     Raises:
         UnknownRun: There is no run `continues`.
@@ -53,8 +57,11 @@ async def open_conversation(
     if agent:
         turn = await engine.turn_of(agent, turn)
         system = f"{system}\n{await engine.registries.instructions(agent)}".rstrip() + "\n"
+    system = f"{system}{more}"
     chosen = budget or configured_budget(engine.settings.budget)
-    async with ModelClient(endpoint_of(engine.settings.model)) as model:
+    opened = nullcontext(client) if client is not None else new_client(engine)
+    engine.services.child_loop.used()
+    async with opened as model:
         yield Conversation(
             engine,
             model,
@@ -67,6 +74,15 @@ async def open_conversation(
             leave_open=leave_open,
             may_wait=may_wait,
         )
+
+
+def new_client(engine: Engine) -> ModelClient:
+    """Return a new client of the configured model. It is closed as a context manager.
+
+    Raises:
+        ConfigError: No model is configured, or its key is missing.
+    """
+    return ModelClient(endpoint_of(engine.settings.model), pacing=engine.model_pacing)
 
 
 def configured_budget(limits: BudgetSettings) -> Budget:

@@ -13,6 +13,7 @@ from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from engine.stores import journal_upgrade
 from engine.stores.backups import Backup, Backups, BackupStopped
+from engine.stores.child_runs import ChildRunStore
 from engine.stores.engine_lock import EngineLock
 from engine.stores.entry_writer import EntryWriter
 from engine.stores.locks import StoreBusy
@@ -47,12 +48,14 @@ class Databases:
         records: The database for most data. A power failure may lose its latest commits.
         lasting: The database with the event log. All its commits survive a power failure.
         runs: The journal of the loop's runs.
+        children: The runs that other runs have started, in the same database.
     """
 
     lock: EngineLock
     records: Records
     lasting: Records
     runs: RunJournal
+    children: ChildRunStore
 
 
 async def open_databases(home: Home, settings: Settings, clock: Clock, stack: AsyncExitStack) -> Databases:
@@ -68,12 +71,12 @@ async def open_databases(home: Home, settings: Settings, clock: Clock, stack: As
     stack.callback(records.close)
     lasting = await asyncio.to_thread(Records.open, home.events_url, power_cuts=True, contents=EVENTS)
     stack.callback(lasting.close)
-    runs = await asyncio.to_thread(_open_runs, home, settings, lock, clock, stack)
+    runs, children = await asyncio.to_thread(_open_runs, home, settings, lock, clock, stack)
     backups = backups_of(home, settings.backups, clock)
     if await asyncio.to_thread(journal_upgrade.due, records):
         await _take(backups.take_before_upgrade)
     await stack.enter_async_context(taking_backups(backups))
-    return Databases(lock, records, lasting, runs)
+    return Databases(lock, records, lasting, runs, children)
 
 
 @contextmanager
@@ -86,18 +89,19 @@ def open_run_journal(home: Home, settings: Settings, clock: Clock) -> Iterator[R
     with ExitStack() as stack:
         lock = EngineLock(home.engines)
         stack.callback(lock.close)
-        yield _open_runs(home, settings, lock, clock, stack)
+        yield _open_runs(home, settings, lock, clock, stack)[0]
 
 
 def _open_runs(
     home: Home, settings: Settings, lock: EngineLock, clock: Clock, stack: ExitStack | AsyncExitStack
-) -> RunJournal:
+) -> tuple[RunJournal, ChildRunStore]:
     records = Records.open(home.runs_url, secure_delete=True, contents=RUNS)
     stack.callback(records.close)
 
     writer = EntryWriter(home.runs)
     stack.callback(writer.close)
-    return RunJournal(records, lock, clock, writer, kept=settings.retention.runs)
+    journal = RunJournal(records, lock, clock, writer, kept=settings.retention.runs)
+    return journal, ChildRunStore(records, lock, clock)
 
 
 def backups_of(home: Home, settings: BackupSettings, clock: Clock) -> Backups:

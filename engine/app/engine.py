@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engine.agent.pacing import ModelPacing
 from engine.app.compose import Components, compose
 from engine.app.config import load_settings
 from engine.app.home import Home
@@ -59,6 +60,7 @@ class Engine:
             components.services.settings, components.features, components.allow_lists, components.agents
         )
         components.registry.execute_through(self._execute)
+        components.services.child_loop.bind(self)
 
     @classmethod
     @asynccontextmanager
@@ -137,6 +139,11 @@ class Engine:
     def runs(self) -> RunJournal:
         """The journal of the loop's runs."""
         return self._components.runs
+
+    @property
+    def model_pacing(self) -> ModelPacing:
+        """Keeps the limits of the chat model's server for all runs."""
+        return self._components.model_pacing
 
     @property
     def modules(self) -> Modules:

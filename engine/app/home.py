@@ -132,6 +132,11 @@ class Home:
         return self.root / "workspace"
 
     @property
+    def child_workspaces(self) -> Path:
+        """The workspaces of child runs, a folder for each."""
+        return self.root / "child_workspaces"
+
+    @property
     def cache(self) -> Path:
         """Files that can be rebuilt, such as package environments. It may be removed while nothing runs."""
         return self.root / "cache"

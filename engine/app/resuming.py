@@ -32,7 +32,7 @@ async def resuming_runs(engine: Engine) -> AsyncIterator[None]:
 
 
 async def _resume_all(engine: Engine) -> None:
-    runs = await asyncio.to_thread(engine.runs.interrupted, waiting_for="model")
+    runs = await asyncio.to_thread(_interrupted, engine)
     if not runs:
         return
     # The model client takes seconds to load, so it must not be loaded in the event loop.
@@ -42,6 +42,12 @@ async def _resume_all(engine: Engine) -> None:
             await _resume(engine, conversation, run)
         except (ConfigError, LeaseLost, OSError) as error:  # another process may be faster
             log.warning("The run %s was not resumed: %s", run, error)
+
+
+def _interrupted(engine: Engine) -> list[str]:
+    """Return the runs to resume. Child runs are continued by the pack that has started them."""
+    children = {child.id for child in engine.services.child_runs.unended()}
+    return [run for run in engine.runs.interrupted(waiting_for="model") if run not in children]
 
 
 async def _resume(engine: Engine, conversation: Any, run: str) -> None:

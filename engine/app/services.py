@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from engine.app.home import Home
 from engine.app.settings import Settings
+from engine.contract.child_runs import ChildLoop
 from engine.contract.context import Clock
 from engine.contract.ports import LlmClient
 from engine.registry.updates import RegistryUpdates
+from engine.stores.child_runs import ChildRunStore
 from engine.stores.records import Records
 from sandbox.contract import Sandbox
 
@@ -26,6 +28,8 @@ class Services:
         embedder: Returns the embedder, which takes a second to load.
         static_names: Returns the names and aliases of all tools except skills. No skill may take one of them.
         updates: Publishes changes of registered tools, prompts and agents.
+        child_runs: The runs that other runs have started.
+        child_loop: Works on child runs.
         llm_client: The configured chat model, for single prompts; None if there is none.
     """
 
@@ -38,4 +42,6 @@ class Services:
     embedder: "Callable[[], Embedder]"
     static_names: Callable[[], frozenset[str]]
     updates: RegistryUpdates
+    child_runs: ChildRunStore
+    child_loop: ChildLoop
     llm_client: LlmClient | None = None

@@ -44,10 +44,12 @@ class ModelSettings(Endpoint):
     Attributes:
         sees: Whether the model accepts images. If so, it is also the vision model.
         native_tools: Whether the model has native tool calls. If not, it calls tools in its text (TAG-4).
+        concurrent: The maximum number of requests that the runs of one engine make at the same time.
     """
 
     sees: bool = False
     native_tools: bool = True
+    concurrent: int = Field(default=32, ge=1)
 
 
 class ImageClientSettings(Endpoint):

@@ -134,7 +134,7 @@ def turn_of(agent: AgentSpec, turn: Turn | None = None) -> Turn:
     return replace(
         base,
         agent=agent.spec_id,
-        caps=frozenset(agent.caps),
+        caps=frozenset(agent.caps) if base.most_caps is None else base.most_caps.intersection(agent.caps),
         allowed=allowed,
         band=tighter(base.band, agent.policy_overrides.band_floor),
         memory_spaces=narrowed(base.memory_spaces, agent.memory_spaces),

@@ -42,6 +42,10 @@ class ToolCall:
     context: ToolContext | None = None
 
 
+# Key of `Audit.data`: how many tokens of its run's budget a call gave to other runs. Negative if it got some back.
+GRANTED_TOKENS = "granted_tokens"
+
+
 @dataclass(frozen=True, slots=True)
 class Audit:
     """The engine's own record of a call.

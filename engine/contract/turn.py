@@ -8,6 +8,22 @@ from engine.contract.spec import Band, PermissionLevel
 
 
 @dataclass(frozen=True, slots=True)
+class RunShare:
+    """The run of the loop that a turn belongs to, and what is left of its budget.
+
+    Attributes:
+        run: The id of the run in the journal.
+        wall_s: Seconds.
+    """
+
+    run: str
+    turns: int
+    tool_calls: int
+    tokens: int
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One turn of one agent for one user.
 
@@ -20,6 +36,9 @@ class Turn:
         memory_spaces: Globs of the spaces whose memories the agent may see; None for all, () for none.
         use_tool_search_flow: Whether to offer only the three tools that find and call all others (DISC-2).
         log_tool_annotations: Whether to log the annotations of each called tool (ACCESS-10).
+        most_caps: The capabilities that the turn can have at most, whatever its agent holds; None for no limit.
+        workspace: The id of the child run whose own workspace the turn uses; "" for the engine's workspace.
+        share: The run that the turn belongs to; None outside of the loop.
         agent_key: A string that identifies the pair of user and agent.
         project: The id of the project that the work belongs to; "" for none. It is shown in the prompt instead of the
             user's active project.
@@ -40,6 +59,9 @@ class Turn:
     log_tool_annotations: bool = True
     memory_spaces: Globs | None = None
     project: str = ""
+    most_caps: frozenset[str] | None = None
+    workspace: str = ""
+    share: RunShare | None = field(default=None, compare=False)
     # Computed once, because every call reads it.
     agent_key: str = field(init=False, compare=False, repr=False)
 

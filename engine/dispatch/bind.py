@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from engine.contract.context import CallContext, Clock, ImageClient, VisionClient, Workspace, no_progress
@@ -9,6 +10,8 @@ from engine.contract.ports import NO_PORTS, BoundedMemory, Ports
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
+from engine.stores.child_workspace import child_workspace
+from engine.stores.workspace import FolderWorkspace
 from sandbox.agent_sandbox import AgentSandbox
 from sandbox.contract import Sandbox
 
@@ -38,13 +41,14 @@ class ContextBinder:
     images: Mapping[str, ImageClient] = field(default_factory=dict)
     services: Mapping[type, Any] = field(default_factory=dict)
     ports: Ports = NO_PORTS
+    own_workspaces: Path | None = None  # the folder with the workspaces of child runs
 
     def __call__(self, turn: Turn, call_id: str, progress: Callable[..., None], /) -> CallContext:
         ctx = CallContext(
             turn,
             call_id,
             AgentSandbox(self.sandbox, turn.agent_key),
-            self.workspace,
+            self.workspace if not turn.workspace else self._own_workspace(turn.workspace),
             self.clock,
             self.vision,
             self.images,
@@ -52,6 +56,11 @@ class ContextBinder:
             progress,
         )
         return ctx if self.ports is NO_PORTS else self._with_ports(ctx)
+
+    def _own_workspace(self, name: str) -> Workspace:
+        if self.own_workspaces is None:
+            raise LookupError(f"This engine has no workspaces for child runs, so not that of {name}.")
+        return FolderWorkspace(child_workspace(self.own_workspaces, name))
 
     def _with_ports(self, ctx: CallContext) -> CallContext:
         turn, ports = ctx.turn, self.ports

@@ -372,7 +372,10 @@ def transcripts_contain(file: Path, texts: Sequence[str]) -> bool:
         return False
     with explained(file), closing(connect(file)) as connection:
         entries = "SELECT 1 FROM run_entries WHERE instr(entry, ?) LIMIT 1"
-        messages = "SELECT 1 FROM run_inbox WHERE instr(text, ?) LIMIT 1"
+        messages = "SELECT 1 FROM run_inbox WHERE instr(text, ?1)"
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'child_runs'").fetchone():
+            messages += " UNION ALL SELECT 1 FROM child_runs WHERE instr(message, ?1) OR instr(answer, ?1)"
+        messages += " LIMIT 1"
         return any(connection.execute(entries, (shape,)).fetchone() for shape in sorted(shapes)) or any(
             connection.execute(messages, (text,)).fetchone() for text in texts
         )

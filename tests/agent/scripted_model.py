@@ -32,8 +32,8 @@ def calls(*wanted: tuple[str, Any], text: str = "", tokens: int = 10) -> Reply:
     return {"text": text, "calls": list(wanted), "tokens": tokens}
 
 
-def fails(status: int, message: str = "no") -> Reply:
-    return {"status": status, "message": message}
+def fails(status: int, message: str = "no", headers: dict[str, str] | None = None) -> Reply:
+    return {"status": status, "message": message, "headers": headers or {}}
 
 
 def shows_a_page(html: str = "<!DOCTYPE html><title>Sign in</title>") -> Reply:
@@ -77,7 +77,9 @@ class ScriptedModel:
         if "page" in reply:
             return HTMLResponse(reply["page"])
         if "status" in reply:
-            return JSONResponse({"error": {"message": reply["message"]}}, status_code=reply["status"])
+            return JSONResponse(
+                {"error": {"message": reply["message"]}}, status_code=reply["status"], headers=reply["headers"]
+            )
         if body.get("stream"):
             return StreamingResponse(self._chunks(reply), media_type="text/event-stream")
         return JSONResponse(

@@ -114,6 +114,8 @@ CALLS: Calls = [
     ),
     ("manage_projects", {"action": "show"}, True),
     ("manage_projects", {"action": "list"}, True),
+    ("delegate_to_swarm", {"tasks": ["Say hello.", "Say it again."]}, True),
+    ("delegate_to_swarm", {"action": "status"}, True),
     ("vision_analysis", {"path": "image.png"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]
@@ -154,7 +156,7 @@ async def main(home: Path) -> None:
     with serving({"/v1/chat/completions": answer, "/v1/images/generations": answer}) as server:
         endpoint = f'provider = "openai"\nname = "m"\nbase_url = "{server.url("/v1")}"\napi_key = "k"\n'
         home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f"[vision]\n{endpoint}[image]\n{endpoint}")
+        (home / "config.toml").write_text(f"[model]\n{endpoint}[vision]\n{endpoint}[image]\n{endpoint}")
         async with Engine.open(home, environ={}) as engine:
             workspace = home / "workspace"
             (workspace / "image.png").write_bytes(PNG)
