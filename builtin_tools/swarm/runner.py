@@ -60,6 +60,7 @@ class SwarmRunner:
         self._adopt_all = False
         self._working: asyncio.Task[None] | None = None
         self._running: dict[asyncio.Task[None], ChildRun] = {}
+        self._over: set[str] = set()  # ids of running ones that only have to be recorded, and need no slot
         self._elsewhere: dict[str, float] = {}  # when to try again, on the loop's clock
         self._awaited: Counter[str] = Counter()  # how many calls await each swarm
         self._wake = asyncio.Event()
@@ -140,7 +141,7 @@ class SwarmRunner:
                 continue
 
     def _free(self) -> dict[int, int]:
-        depths = [child.depth for child in self._running.values()]
+        depths = [child.depth for child in self._running.values() if child.id not in self._over]
         return {depth: self._slots - depths.count(depth) for depth in range(1, self._depth + 1)}
 
     def _busy(self) -> list[str]:
@@ -165,8 +166,13 @@ class SwarmRunner:
         except Exception as error:
             log.exception("The child run %s failed in an unexpected way.", child.id)
             report = MessageReport(answered=False, finish="error", answer=f"{type(error).__name__}: {error}")
-        await asyncio.to_thread(remove_if_empty, self._workspaces, child.id)
-        await self._record(child, report)
+        self._over.add(child.id)
+        self._wake.set()
+        try:
+            await asyncio.to_thread(remove_if_empty, self._workspaces, child.id)
+            await self._record(child, report)
+        finally:
+            self._over.discard(child.id)
         if child.parent and not self._awaited[child.swarm]:
             await self.tell_parents(child.swarm)
         async with self._changed:
