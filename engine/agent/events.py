@@ -71,7 +71,20 @@ class ModelAwaited:
     wait_s: float
 
 
-Event = ModelAwaited | TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
+@dataclass(frozen=True, slots=True)
+class PromptCompacted:
+    """Parts of the conversation were moved out of the prompt, because the model's window is nearly full.
+
+    Attributes:
+        results: How many results were shortened.
+        messages: How many messages were replaced by a recap.
+    """
+
+    results: int
+    messages: int
+
+
+Event = ModelAwaited | PromptCompacted | TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
 OnEvent = Callable[[Event], None]
 
 
@@ -85,6 +98,9 @@ class Report:
 
     Attributes:
         answer: The answer of the model, or a summary of what was achieved.
+        tokens: Those of all requests and responses, without `cached_tokens`.
+        cached_tokens: The tokens of requests that the provider has read from its cache.
+        cost: In `currency`; None if no price is configured for the model.
         run: The id of the run in the journal; "" if it is not in one.
     """
 
@@ -94,3 +110,6 @@ class Report:
     tokens: int = 0
     calls: tuple[CallFinished, ...] = field(default=())
     run: str = ""
+    cached_tokens: int = 0
+    cost: float | None = None
+    currency: str = ""

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from engine.agent.run_contents import RunContents
 from engine.app.databases import open_databases
 from engine.app.home import Home
 from engine.app.models import completion_of, images_of, vision_of
@@ -20,6 +21,7 @@ from engine.app.settings import Settings
 from engine.contract.background import BackgroundService
 from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
+from engine.contract.moved_content import MovedContent
 from engine.contract.ports import Ports
 from engine.contract.prompt_block import PromptBlock
 from engine.contract.run_summary import RunObserver
@@ -217,7 +219,11 @@ async def compose(
         retrier=Retrier(budget=budget),
     )
     pipeline = Pipeline(parts)
-    provides |= {InnerCalls: InnerCalls(registry.find, pipeline), AuditView: journal.audit}
+    provides |= {
+        InnerCalls: InnerCalls(registry.find, pipeline),
+        AuditView: journal.audit,
+        MovedContent: RunContents(databases.runs),
+    }
     stack.push_async_callback(pipeline.aclose)
     return Components(
         services=services,

@@ -40,6 +40,7 @@ from engine.stores.sqlite_file import connect, explained
 KEPT = 1_000  # runs
 OPEN, WAITING, ENDED = "open", "waiting", "ended"
 _TITLE_CHARACTERS = 200
+NAME_CHARACTERS = 200  # of users and agents
 
 _SCHEMA = MetaData()
 _RUNS = Table(
@@ -165,8 +166,8 @@ class RunJournal:
         """Add a run with its first entries, and return the lease of it. Delete runs beyond the limit."""
         row = {
             "id": run,
-            "user": user[:_TITLE_CHARACTERS],
-            "agent": agent[:_TITLE_CHARACTERS],
+            "user": user[:NAME_CHARACTERS],
+            "agent": agent[:NAME_CHARACTERS],
             "message": message[:_TITLE_CHARACTERS],
             "setup": setup,
             "previous": previous or None,

@@ -19,6 +19,7 @@ from engine.agent.events import (
     CallStarted,
     Event,
     ModelAwaited,
+    PromptCompacted,
     Replanned,
     Report,
     TextPiece,
@@ -135,6 +136,10 @@ class Watcher:
                 self._break_line()
                 self._streamed = ""  # the response starts again
                 self._err.print(f"[dim]⏸ {escape(shorten(error))} Trying again in {wait_s:.0f} s.[/dim]")
+            case PromptCompacted(results, messages):
+                self._break_line()
+                what = f"{results} results shortened, {messages} messages summarized"
+                self._err.print(f"[dim]▤ the prompt was nearly full: {what}[/dim]")
             case Replanned(reason):
                 self._err.print(f"[dim]⟳ new plan: {escape(shorten(reason))}[/dim]")
 
@@ -145,6 +150,9 @@ class Watcher:
             if not self._streamed.rstrip().endswith(report.answer):
                 emit(report.answer)
         self._streamed = ""
+        if report.cost is not None:
+            cached = f" and {report.cached_tokens:,} cached" if report.cached_tokens else ""
+            say(f"{report.tokens:,} tokens{cached}: {report.cost:.4f} {report.currency}.")
         if report.finish is not Finish.ANSWER:
             say(f"the run ended without an answer: {report.finish.value}.")
         if report.run and report.finish in RESUMABLE:
@@ -169,6 +177,9 @@ def as_object(report: Report) -> dict[str, Any]:
         "answer": report.answer,
         "turns": report.turns,
         "tokens": report.tokens,
+        "cached_tokens": report.cached_tokens,
+        "cost": report.cost,
+        "currency": report.currency,
         "calls": [
             {
                 "tool": one.call.name,

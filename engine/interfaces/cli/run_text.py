@@ -72,6 +72,9 @@ def pieces(rows: Sequence[RunEntryRow]) -> Iterator[Piece]:
             case "message":
                 heading = "User" if entry["about"] == "person" else f"Message of the loop ({entry['about']})"
                 yield heading, entry["text"], "text"
+            case "compacted":
+                what = f"{len(entry['shortened'])} results shortened, {entry['upto']} messages replaced"
+                yield f"Moved out of the prompt ({what})", entry["text"], "text"
             case "resumed":
                 yield "Resumed", "", "text"
             case "waits":
