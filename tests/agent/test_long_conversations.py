@@ -178,7 +178,7 @@ async def test_a_model_that_refuses_every_length_ends_the_run_after_one_repeat(t
     ):
         report = await conversation.run("Read all pages.")
     assert report.finish is Finish.MODEL_ERROR
-    assert "maximum context length" in report.answer
+    assert "offer fewer tools" in report.answer
     assert len(model.requests) == 6
 
 
