@@ -158,7 +158,7 @@ class Compacted:
         recap: What stays of these messages.
         text: The recap as the model sees it.
         responses: How many responses of the model are among these messages.
-        window: The size of the model's window in tokens, as far as it is known.
+        window: The size of the model's window in tokens, if a refusal has told it; 0 otherwise.
         tokens, cached, cost: What the summary used, as in `Responded`.
     """
 

@@ -105,7 +105,7 @@ class RunState:
         finished: The calls that have a result, in the order of the responses.
         repeated: The call that was refused as often as a run permits; None if there is none.
         round: The latest response; None before the first.
-        window: The size of the model's window in tokens, if the provider or a compaction told it; 0 otherwise.
+        window: The size of the model's window in tokens, if a refusal has told it; 0 otherwise.
         tokens_per_estimated: The tokens that the provider reported for the latest request, per estimated token.
         closing: The limit that was announced to the model before its last turn.
         changed: Whether a call has succeeded that may have changed something.

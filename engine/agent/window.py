@@ -74,7 +74,9 @@ class ContextWindow:
         if not window:
             return None
         expected = self.estimate(state, specs) * state.tokens_per_estimated
-        return await self._compacted(state, specs, window) if expected > window * self._limits.compact_at else None
+        if expected <= window * self._limits.compact_at:
+            return None
+        return await self._compacted(state, specs, window, state.window)
 
     async def refused(self, state: RunState, specs: Sequence[ToolSpec], overflow: ContextOverflow) -> Compacted | None:
         """Return what to move out after the provider has refused a request as too long; None if nothing can be."""
@@ -84,9 +86,12 @@ class ContextWindow:
             window = int(expected * _UNNAMED_SHARE)
         else:
             window = known if expected > known else int(expected * _REFUSED_SHARE)
-        return await self._compacted(state, specs, window)
+        return await self._compacted(state, specs, window, window)
 
-    async def _compacted(self, state: RunState, specs: Sequence[ToolSpec], window: int) -> Compacted | None:
+    async def _compacted(
+        self, state: RunState, specs: Sequence[ToolSpec], window: int, learned: int
+    ) -> Compacted | None:
+        """Return what to move out so that the next request fits into a window, which may have been learned."""
         history = state.history
         messages = sum(map(message_tokens, history))
         fixed = self.estimate(state, specs) - messages
@@ -106,7 +111,7 @@ class ContextWindow:
             recap,
             "" if recap is None else text_of(recap),
             responses=sum(isinstance(each, ModelResponse) for each in moved),
-            window=window,
+            window=learned,
             tokens=used.tokens,
             cached=used.cached,
             cost=used.cost,
