@@ -50,7 +50,7 @@ class Effort:
     boundary_calls: int = 40
     clock_calls: int = 20
     similar_calls_s: float = 3.0
-    random_calls: int = 200
+    random_calls: int = 400
     unusual_calls: int = 40
     reference_call_s: float = 0.5
     reference_s: float = 10.0

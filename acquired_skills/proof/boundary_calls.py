@@ -47,6 +47,7 @@ def _values(value: Any) -> Iterator[Any]:  # noqa: C901 -- one branch per kind
         case str():
             first = value[:1] or "a"
             yield from ("", first, first * 2, f"{value} {value}", f" {value} ", value.swapcase(), value * 2, "1")
+            yield from (f"-{value}", f"+{value}", "-1", "+1", "1.5", "-", f"{value}.", f"\n{value}")
         case list():
             yield from _lists(value)
         case dict() if len(value) == 1:

@@ -2,7 +2,9 @@
 
 A question is a call that distinguishes surviving mutants from the code. The calls are chosen greedily, so that a few
 calls distinguish all mutants (Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979). When no mutant is
-left, long and short calls with new results are chosen in turn.
+left, long and short calls with new results are chosen in turn. If the code raises an exception for some calls, and
+neither a test nor a prediction states one, one question is about such a call: code often fails where it should return a
+value, and without the question nobody would notice.
 """
 
 import json
@@ -120,7 +122,7 @@ def weigh(
     if not enough and not disputed and not reference.problems:
         most = min(AT_ONCE, max(needed - stated, owed, 1))
         left = [n for n, noticed in proved.items() if not noticed]
-        more = _chosen(survivors, left, calls, [found.constant_answer] if found.constant else [], most)
+        more = _chosen(survivors, left, calls, [found.constant_answer] if found.constant else [], most, agreed=known)
         if not more and not compared.unspecified and not unknown:  # nothing can be asked
             enough = killed / met >= effort.threshold
     disputed += reference.disputed
@@ -173,14 +175,28 @@ def _killed(mutants: Mapping[int, bool], found: JudgedTests, made: int, *, const
 
 
 def _chosen(
-    survivors: Survivors, left: Sequence[int], calls: JsonCalls, known: Sequence[Data], most: int
+    survivors: Survivors,
+    left: Sequence[int],
+    calls: JsonCalls,
+    known: Sequence[Data],
+    most: int,
+    *,
+    agreed: Sequence[int],
 ) -> list[Question]:
+    """Choose calls to ask about.
+
+    Args:
+        left: The numbers of the surviving mutants.
+        known: Answers that are no longer new.
+        most: The largest number of questions.
+        agreed: The indices of the calls whose results the author predicted.
+    """
     askable = _askable(survivors, calls)
     exposes = {at: {mutant for mutant in left if at in survivors.differing.get(mutant, ())} for at in askable}
     size = {at: len(json.dumps(arguments)) for at, arguments in askable.items()}
     tested = [len(json.dumps(each)) for call in calls.examples if (each := calls.arguments(call)) is not None]
     usual = max(tested, default=0)
-    answers, uncovered, chosen = list(known), set(left), list[Question]()
+    answers, uncovered, chosen = list(known), set(left), list[int]()
 
     def gain(at: int) -> tuple[float, bool, float]:
         """Rank the call with this index as the next question. Calls that distinguish more mutants rank higher."""
@@ -197,8 +213,17 @@ def _chosen(
         rest.remove(best)
         uncovered -= exposes[best]
         answers.append(survivors.truth[best])
-        chosen.append(Question(askable[best]))
-    return chosen
+        chosen.append(best)
+    raising = [at for at in rest if "raised" in survivors.truth[at]]
+    if len(chosen) > 1 and raising and not _exception_stated(survivors, (*agreed, *chosen)):
+        chosen[-1] = min(raising, key=lambda at: (-len(exposes[at]), abs(size[at] - usual), at))
+    return [Question(askable[at]) for at in chosen]
+
+
+def _exception_stated(survivors: Survivors, known: Sequence[int]) -> bool:
+    """Return whether the skill raises an exception for a call of the tests or for one of the calls in `known`."""
+    tested = range(survivors.predicted + survivors.new, len(survivors.calls))
+    return any("raised" in survivors.truth.get(at, {}) for at in (*tested, *known))
 
 
 def _distinguishable(mutants: Mapping[int, bool], survivors: Survivors, askable: Mapping[int, Any]) -> bool:

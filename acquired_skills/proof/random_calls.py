@@ -15,6 +15,7 @@ from acquired_skills.proof.varied_calls import Place, argument_places, take_in_t
 _SMALL = 12  # upper bound of many random numbers, because small numbers usually find the faults
 _LONGEST = 12  # maximum number of items of a new list or text, so that an author can predict the result
 _LARGE = 1_000_000_000  # larger numbers are not changed
+_BEFORE = ("", "-", "+", " ", "--", ".", "0")  # placed before a text that represents a number
 _TRIES = 3  # how many random calls to make for each one that is needed, because many are equal
 _KEPT = 0.4  # probability that an argument stays unchanged
 
@@ -101,18 +102,21 @@ def _number(value: float, chance: random.Random) -> float:
         return value
     size = int(abs(value))
     other: float = chance.choice((chance.randint(0, _SMALL), chance.randint(-size - 2, 2 * size + 2)))
-    other = chance.choice((other, value + chance.randint(-3, 3)))
+    other = chance.choice((other, value + chance.randint(-3, 3), -value))
     return float(other + chance.choice((0, 0.5))) if isinstance(value, float) else other
 
 
 def _text(value: str, chance: random.Random) -> str:
     letters = [*value, *value.swapcase(), *"aB1 "]
-    match chance.randrange(3):
+    match chance.randrange(4):
         case 0:
             return "".join(chance.sample(value, len(value)))
         case 1:
             length = chance.choice((len(value), chance.randint(0, _SMALL)))
             return "".join(chance.choice(letters) for _ in range(min(length, _LONGEST)))
+        case 2:  # a text that is, or nearly is, a number
+            digits = value if value.strip().isdigit() else str(chance.randint(0, _LARGE))
+            return chance.choice(_BEFORE) + digits[:_LONGEST]
     at = chance.randint(0, len(value))
     return f"{value[:at]}{chance.choice(letters)}{value[at + chance.randint(0, 2) :]}"
 

@@ -95,7 +95,7 @@ async def _propose(
             for author in options.authors
         ]
     offered = problem.proposal(solution.source, tests)
-    first = await propose(offered, box, options.seed, tuples=problem.data["tuples"])
+    first = await propose(problem, offered, box, options.seed)
     found = []
     for name in options.authors:
         chance = random.Random(f"{options.seed} {problem.id} {tests} {name} {solution.source}")

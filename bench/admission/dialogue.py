@@ -12,8 +12,9 @@ from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.prediction import RAISES, RESULT, UNSPECIFIED, Prediction, Question
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import admit
+from bench.admission.argument_shapes import call_text
 from bench.admission.authors import UNDECIDED, Asked, Author
-from bench.admission.problems import is_call_of
+from bench.admission.problems import Problem, is_call_of
 from bench.admission.solutions import Answer
 from sandbox.contract import Sandbox
 
@@ -64,12 +65,11 @@ class Dialogue:
 
 
 async def propose(
-    offered: Proposal, box: Sandbox, seed: int, *, tuples: bool, disputed: Sequence[Prediction] = ()
+    problem: Problem, offered: Proposal, box: Sandbox, seed: int, *, disputed: Sequence[Prediction] = ()
 ) -> ProposalOutcome:
     """Propose a skill once.
 
     Args:
-        tuples: Whether lists in the arguments of questions stand for tuples.
         disputed: Predictions that were disputed before.
     """
     began = time.perf_counter()
@@ -77,7 +77,7 @@ async def propose(
         await admit(ParsedProposal.parse(offered), box, seed=seed, disputed=disputed)
     except SkillRefused as refused:
         took = time.perf_counter() - began
-        asked = _questions(offered.name, refused.questions, tuples=tuples) or _mentioned(offered.name, str(refused))
+        asked = _questions(problem, refused.questions) or _mentioned(offered.name, str(refused))
         parts = frozenset(str(problem.part) for problem in refused.problems)
         return ProposalOutcome(False, took, tuple(asked), str(refused), parts, refused.disputed)
     return ProposalOutcome(True, time.perf_counter() - began)
@@ -96,28 +96,12 @@ async def converse(offered: Proposal, first: ProposalOutcome, author: Author, se
         if answered == before:  # the author insists on its answers
             break
         disputed = [each for attempt in attempts for each in attempt.disputed]
-        tuples = author.problem.data["tuples"]
-        attempts.append(await propose(answered, author.box, seed, tuples=tuples, disputed=disputed))
+        attempts.append(await propose(author.problem, answered, author.box, seed, disputed=disputed))
     return Dialogue(attempts)
 
 
-def _questions(name: str, questions: Sequence[Question], *, tuples: bool) -> list[Asked]:
-    return [
-        Asked(
-            _call(name, each.arguments, tuples=tuples),
-            arguments=each.arguments,
-        )
-        for each in questions
-    ]
-
-
-def _call(name: str, arguments: Mapping[str, Any], *, tuples: bool) -> str:
-    given = (f"{key}={(_as_tuples(value) if tuples else value)!r}" for key, value in arguments.items())
-    return f"{name}({', '.join(given)})"
-
-
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+def _questions(problem: Problem, questions: Sequence[Question]) -> list[Asked]:
+    return [Asked(call_text(problem, each.arguments), arguments=each.arguments) for each in questions]
 
 
 def _mentioned(name: str, text: str) -> list[Asked]:

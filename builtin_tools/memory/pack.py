@@ -90,7 +90,8 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
     workspace, time = services.settings.workspace, services.settings.time
     zone_of = zones_of_users(time.zone, time.zones)
     outside = (workspace,) if workspace is not None and home.root not in workspace.absolute().parents else ()
-    places = Places(home.root, home.backups, (home.records, home.events, home.memory), outside, home.runs)
+    databases = (home.records, home.events, home.memory, home.projects)
+    places = Places(home.root, home.backups, databases, outside, home.runs)
     parts = MemoryParts.open(services, store, indexes, settings.ocr)
     erasure = Erasure(
         store,

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -13,6 +14,7 @@ from builtin_tools.schedule.service import ScheduleService, check_action
 from builtin_tools.schedule.store import JobStore, UnknownJob
 from engine.app.engine import Engine
 from engine.contract.failure import ToolFailure
+from engine.contract.project_lookup import ProjectLookup
 from engine.contract.scheduler import ActionKind, JobAction, JobLimits, JobRequest, Misfire, ScheduledJob
 from engine.contract.turn import Turn
 from engine.interfaces.cli.session import with_engine
@@ -56,6 +58,7 @@ def add(
     retries: Annotated[int, typer.Option("--retries", min=0, help="How often a temporary failure is retried.")] = 3,
     max_runs: Annotated[int, typer.Option("--max-runs", min=0, help="Pause after so many runs; 0 for no limit.")] = 0,
     max_tokens: Annotated[int, typer.Option("--max-tokens", min=0, help="Pause after so many tokens in all.")] = 0,
+    project: Annotated[str, typer.Option("--project", help="The project it belongs to, by id or name.")] = "",
     user: User = LOCAL,
     as_json: Json = False,
 ) -> None:
@@ -72,7 +75,8 @@ def add(
 
     async def work(engine: Engine) -> ScheduledJob:
         await check_action(action, turn, engine.describe_tool)
-        return await engine.need(ScheduleService).create(turn, request)
+        belongs_to = await engine.need(ProjectLookup).id_of(user, project) if project else ""
+        return await engine.need(ScheduleService).create(turn, replace(request, project=belongs_to))
 
     with _reported(), working("adding") as spinner:
         job = with_engine(ctx, work, spinner)

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from builtin_tools.schedule.service import MOST_NAME, MOST_TEXT, check_action
 from engine.contract.context import CallContext, Produced
+from engine.contract.project_lookup import ProjectLookup
 from engine.contract.scheduler import (
     ActionKind,
     JobAction,
@@ -56,6 +57,7 @@ class JobOutput(TypedDict):
         why: Why it is paused or has ended.
         last: Its latest time; null if it never ran.
         unknown: How many of its runs were interrupted and may have had an effect.
+        project: The id of its project; "" for none.
     """
 
     id: str
@@ -69,6 +71,7 @@ class JobOutput(TypedDict):
     runs: int
     last: InstantOutput | None
     unknown: int
+    project: str
 
 
 @tool(
@@ -96,6 +99,7 @@ async def manage_tasks(
     retries: Annotated[int, Field(ge=0, le=10)] = 3,
     max_runs: Annotated[int, Field(ge=0)] = 0,
     max_tokens: Annotated[int, Field(ge=0)] = 0,
+    project: str = "",
 ) -> Produced[JobOutput | list[JobOutput] | list[InstantOutput]]:
     """Schedule jobs that run later, by the clock, without the user: once or repeatedly.
 
@@ -131,6 +135,7 @@ async def manage_tasks(
         retries: How often a run is repeated after a temporary failure, if that is safe.
         max_runs: Pause the job after so many runs; 0 for no limit.
         max_tokens: Pause the job after so many tokens in all; 0 for no limit.
+        project: The id or name of the project that the job belongs to, if any.
     """
     scheduler = ctx.scheduler
     if scheduler is None:
@@ -145,6 +150,7 @@ async def manage_tasks(
             jitter_s=jitter_seconds,
             retries=retries,
             limits=JobLimits(runs=max_runs, tokens=max_tokens),
+            project=await ctx.need(ProjectLookup).id_of(ctx.user, project) if project else "",
         )
         await check_action(request.action, ctx.turn, ctx.need(Discovery).describe)
         job = await scheduler.create(request)
@@ -195,6 +201,7 @@ def job_output(job: ScheduledJob) -> JobOutput:
         "runs": job.runs,
         "last": None if job.last is None else instant_output(job.last),
         "unknown": job.unknown,
+        "project": job.request.project,
     }
 
 

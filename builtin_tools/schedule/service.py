@@ -68,11 +68,12 @@ class ScheduleService:
         second = trigger.next_after(first)
         if second is not None and second - first < self._shortest_s * SECOND:
             raise wrong_arguments(f"Jobs may run every {self._shortest_s:g} s at most ([packs.schedule] shortest_s).")
-        rights = replace(turn, query=None, features=frozenset(), use_tool_search_flow=False)
+        project = request.project or turn.project
+        rights = replace(turn, query=None, features=frozenset(), use_tool_search_flow=False, project=project)
         job = StoredJob(
             secrets.token_hex(ID // 2),
             rights,
-            replace(request, time_zone=zone.key),
+            replace(request, time_zone=zone.key, project=project),
             trigger,
             JobState.ACTIVE,
             "",

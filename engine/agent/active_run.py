@@ -67,8 +67,13 @@ class ActiveRun:
 
 async def cancel_active_run(run: ActiveRun) -> None:
     """End a run that waits or was interrupted. Each call without a result gets one that says that it was not run."""
-    if run.state.round is not None and run.state.round.open:
-        CallRound(run.state.round, run.recorder, datetime.now(UTC)).cancel_open()
+    close_open_calls(run)
     with suppress(LeaseLost):  # another process continues the run by itself
         await run.recorder.record(RunEnded(Finish.CANCELLED, "Cancelled."))
     await run.recorder.release()
+
+
+def close_open_calls(run: ActiveRun) -> None:
+    """Note a result of each call that has none: it was not run, or it is unknown what it did."""
+    if run.state.round is not None and run.state.round.open:
+        CallRound(run.state.round, run.recorder, datetime.now(UTC)).cancel_open()

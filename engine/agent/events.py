@@ -84,7 +84,31 @@ class PromptCompacted:
     messages: int
 
 
-Event = ModelAwaited | PromptCompacted | TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """A message that was sent to the run has been added to the conversation.
+
+    Attributes:
+        sender: `engine.stores.run_inbox.PERSON`, or the name of what sent it.
+        stop: Whether the message ends the run.
+    """
+
+    sender: str
+    text: str
+    stop: bool = False
+
+
+Event = (
+    CallFinished
+    | CallProgress
+    | CallStarted
+    | MessageReceived
+    | ModelAwaited
+    | PromptCompacted
+    | Replanned
+    | TextPiece
+    | TurnStarted
+)
 OnEvent = Callable[[Event], None]
 
 

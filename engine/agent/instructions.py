@@ -33,6 +33,11 @@ def replan(reason: str) -> str:
     )
 
 
+def message_from(sender: str, text: str) -> str:
+    """Return a message that a program sent to the run, so that it cannot be taken for the user's words."""
+    return f"Message from {sender}, not from the user:\n{text}"
+
+
 def closing(budget: Budget, finish: Finish) -> str:
     """Return the message to send before the last turn that the budget allows."""
     return (

@@ -29,6 +29,7 @@ from engine.agent.events import (
     ignore_event,
 )
 from engine.agent.host import ToolHost
+from engine.agent.inbox import deliver_messages, why_stopped
 from engine.agent.model import ModelClient, ModelError
 from engine.agent.patience import Patience
 from engine.agent.refused_calls import MOST
@@ -161,6 +162,9 @@ class Conversation:
             report = work.account(Finish.WALL)
         except ModelError as error:
             report = work.account(Finish.MODEL_ERROR, str(error))
+        ended = run.state.ended
+        if ended is not None:  # the answer is recorded, perhaps just before the time was up
+            return work.report(ended.finish, ended.answer)
         if run.recorder.may_wait and report.finish is Finish.APPROVAL:
             await run.recorder.record(RunWaits("approval", report.answer))
         elif run.recorder.may_wait and report.finish is Finish.MODEL_ERROR:
@@ -202,9 +206,18 @@ class LoopRun:
         """Run the calls of the latest response, judge the results and ask the model again, until the run stops."""
         while True:
             report = await self._run_calls() or self._judge()
-            if report is not None:
+            if report is not None and not await self._must_go_on(report):
                 return report
-            await self._ask()
+            await deliver_messages(self._run, self._on_event)
+            if self._state.stopped is not None:
+                return self.account(Finish.CANCELLED, why_stopped(self._state.stopped))
+            if report is None:
+                await self._ask()
+
+    async def _must_go_on(self, report: Report) -> bool:
+        """Return whether the run goes on although there is an answer, because a message was sent to it meanwhile."""
+        ended = RunEnded(report.finish, report.answer)
+        return report.finish is Finish.ANSWER and not await self._recorder.record_answer(ended)
 
     async def _run_calls(self) -> Report | None:
         """Run the calls that have no result yet. Return a report if one of them must wait for an approval."""
@@ -221,7 +234,7 @@ class LoopRun:
         if latest is not None and not latest.judged:
             if not latest.parts:
                 answer = (latest.response.response.text or "").strip()
-                return self._report(
+                return self.report(
                     closing or Finish.ANSWER, answer or f"The model gave no answer.\n{self._story()}".strip()
                 )
             if closing is not None:
@@ -237,7 +250,7 @@ class LoopRun:
         for outcome in latest.outcomes:
             signal, reason = control_signal(outcome.call.name, outcome.result)
             if signal == "abort_attempt":
-                return self._report(Finish.ABORTED, f"Given up: {reason or 'no reason given'}\n{self._story()}".strip())
+                return self.report(Finish.ABORTED, f"Given up: {reason or 'no reason given'}\n{self._story()}".strip())
             if signal == "replan":
                 self._reset_strategy(reason)
                 return None
@@ -325,9 +338,10 @@ class LoopRun:
         return Responded(response, calls, stages, why_not, used.tokens, used.cached, used.cost, estimated)
 
     def _turn(self) -> Turn:
-        """Return the next turn. Its query is the message, the model's latest text, and the names of used skills."""
-        used = " ".join(dict.fromkeys(self._state.skills))
-        query = "\n".join(part for part in (self._state.message, self._state.said, used) if part)
+        """Return the next turn. Its query is what the user wrote, the model's latest text, and names of used skills."""
+        state = self._state
+        used = " ".join(dict.fromkeys(state.skills))
+        query = "\n".join(part for part in (state.message, state.added, state.said, used) if part)
         return replace(self._run.turn, query=query)
 
     def account(self, finish: Finish, detail: str = "") -> Report:
@@ -335,7 +349,7 @@ class LoopRun:
         why = (
             detail or f"Stopped: the budget of {self._budget.describe(finish)} was used up before there was an answer."
         )
-        return self._report(finish, f"{why}\n{self._story()}".strip())
+        return self.report(finish, f"{why}\n{self._story()}".strip())
 
     def _story(self) -> str:
         """Summarize what was achieved, from the recorded calls."""
@@ -347,7 +361,8 @@ class LoopRun:
         lines += [f"The model's last words: {self._state.said}"] if self._state.said else []
         return "\n".join(lines)
 
-    def _report(self, finish: Finish, answer: str) -> Report:
+    def report(self, finish: Finish, answer: str) -> Report:
+        """Return a report with what the run has used and done so far."""
         state = self._state
         spent, calls = state.spent, tuple(state.finished)
         currency = self._talk.price.currency if self._talk.price is not None else ""

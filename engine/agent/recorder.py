@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from engine.agent.run_entries import CallBegun, Entry, to_json
+from engine.agent.run_entries import CallBegun, Entry, RunEnded, to_json
 from engine.agent.run_state import RunState
-from engine.stores.entry_writer import NewEntries, RunLease
+from engine.stores.entry_writer import NewEntries, RunLease, UnreadMessages
 from engine.stores.run_journal import ENDED, OPEN, WAITING, RunJournal
 
 Begin = Callable[[NewEntries], RunLease]  # adds the run to the journal with its first entries
@@ -37,6 +37,7 @@ class RunRecorder:
         may_wait: Whether the run may stop to wait for an approval or its model, and be resumed later. By default, it
             may if there is a journal.
         cancel_wanted: Whether somebody has asked in the journal to cancel the run.
+        newest_message: The number of the newest message to the run, as far as is known.
         leave_open: Whether a run whose task is cancelled stays as it is, so that it can be resumed.
     """
 
@@ -60,6 +61,7 @@ class RunRecorder:
         """
         self.clock = clock
         self.cancel_wanted = False
+        self.newest_message = 0
         self.leave_open = False
         self.may_wait = journal is not None
         self._state = state
@@ -92,13 +94,44 @@ class RunRecorder:
         if self._journal is not None:
             await asyncio.shield(asyncio.ensure_future(self._write_waiting(self._journal)))
 
+    async def record_answer(self, ended: RunEnded) -> bool:
+        """Record the end of the run, unless somebody has sent a message to it that was not delivered.
+
+        Returns:
+            Whether the run has ended.
+
+        Raises:
+            LeaseLost, ConfigError: As for `record`.
+        """
+        self.note(ended)
+        if self._journal is None:
+            return True
+        writing = asyncio.ensure_future(self._write_end(self._journal))
+        try:
+            return await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait({writing})  # so that the state says whether the run has ended
+            raise
+
     async def release(self) -> None:
         """Give up the lease, so that another worker can continue the run."""
         if self._journal is not None and self._lease is not None:
             async with self._writing:
                 await asyncio.to_thread(self._journal.release, self._lease)
 
-    async def _write_waiting(self, journal: RunJournal) -> None:
+    async def _write_end(self, journal: RunJournal) -> bool:
+        """Write the noted entries, of which the last is the end. If there is a new message, take this entry back."""
+        read_upto = self._state.read_upto
+        try:
+            await self._write_waiting(journal, read_upto)
+        except UnreadMessages:
+            self._waiting.pop()
+            self._state.ended = None
+            self.newest_message = max(self.newest_message, read_upto + 1)
+            return False
+        return True
+
+    async def _write_waiting(self, journal: RunJournal, read_upto: int | None = None) -> None:
         async with self._writing:
             entries, self._waiting = self._waiting, []
             if not entries:
@@ -106,14 +139,16 @@ class RunRecorder:
             lasting, self._lasting = self._lasting, False
             state, finish = self._standing()
             try:
-                await asyncio.to_thread(self._write, journal, NewEntries(entries, state, finish, lasting))
+                await asyncio.to_thread(self._write, journal, NewEntries(entries, state, finish, lasting, read_upto))
             except BaseException:
                 self._waiting = entries + self._waiting
                 raise
 
     def _write(self, journal: RunJournal, new: NewEntries) -> None:
         if self._lease is not None:
-            self.cancel_wanted = journal.append(self._lease, new) or self.cancel_wanted
+            appended = journal.append(self._lease, new)
+            self.cancel_wanted = appended.cancel_wanted or self.cancel_wanted
+            self.newest_message = max(appended.newest_message, self.newest_message)
         elif self._begin is not None:
             self._lease = self._begin(new)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.contract.moved_content import MESSAGE, RESULT, ContentPiece
 from engine.contract.turn import Turn
+from engine.stores.run_inbox import PERSON
 from engine.stores.run_journal import NAME_CHARACTERS, RunJournal, RunRow, UnknownRun
 
 PASSAGE = 600  # characters; a longer text is searched in passages, which overlap by a quarter
@@ -98,6 +99,8 @@ def _pieces(run: str, entries: list[tuple[int, dict[str, Any]]]) -> Iterator[tup
             case "begun":
                 yield responses, _piece(handle, ASKED, entry["message"])
             case "message" if entry["about"] == "person":
+                yield responses, _piece(handle, ASKED, entry["text"])
+            case "delivered" if entry["sender"] == PERSON and not entry["stop"]:
                 yield responses, _piece(handle, ASKED, entry["text"])
             case "response":
                 responses += 1

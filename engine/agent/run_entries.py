@@ -51,6 +51,23 @@ class LoopMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageDelivered:
+    """A message from the inbox of the run, which the model sees in its next request.
+
+    Attributes:
+        number: Its number in the inbox. Messages with smaller numbers were delivered before it.
+        sender: `engine.stores.run_inbox.PERSON`, or the name of what sent it.
+        stop: Whether the run ends instead of beginning another turn.
+    """
+
+    number: int
+    text: str
+    sender: str
+    stop: bool = False
+    kind: Literal["delivered"] = "delivered"
+
+
+@dataclass(frozen=True, slots=True)
 class RequestedCall:
     """A tool call in a response.
 
@@ -174,7 +191,18 @@ class Compacted:
     kind: Literal["compacted"] = "compacted"
 
 
-Entry = RunBegun | LoopMessage | Responded | CallBegun | CallEnded | Compacted | RunResumed | RunWaits | RunEnded
+Entry = (
+    RunBegun
+    | LoopMessage
+    | MessageDelivered
+    | Responded
+    | CallBegun
+    | CallEnded
+    | Compacted
+    | RunResumed
+    | RunWaits
+    | RunEnded
+)
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")], config=_BYTES)
 
 

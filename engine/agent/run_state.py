@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
 from engine.agent.budget import Finish, Spent
 from engine.agent.compaction import CompactionPlan, compact
 from engine.agent.events import CallFinished
+from engine.agent.instructions import message_from
 from engine.agent.prompt_parts import PersonPart, RecapPart, ResultNote
 from engine.agent.refused_calls import RefusedCalls
 from engine.agent.run_entries import (
@@ -28,6 +29,7 @@ from engine.agent.run_entries import (
     Compacted,
     Entry,
     LoopMessage,
+    MessageDelivered,
     Responded,
     RunBegun,
     RunEnded,
@@ -36,6 +38,7 @@ from engine.agent.run_entries import (
 )
 from engine.contract.moved_content import RESULT
 from engine.contract.result import ToolCall, ToolResult
+from engine.stores.run_inbox import PERSON
 
 # The tokens that a provider reports are at least and at most so many times the estimated ones. Other numbers are wrong.
 _LEAST_RATIO, _MOST_RATIO = 0.5, 4.0
@@ -100,6 +103,7 @@ class RunState:
     Attributes:
         history: The messages of the conversation. In those before an open round, every call has a result.
         message: The user's message.
+        added: The latest message that a person added to the run; "" if there is none.
         said: The model's latest text, unless the strategy was abandoned since.
         skills: The names of skills that were used, which keeps them on the list.
         finished: The calls that have a result, in the order of the responses.
@@ -110,6 +114,8 @@ class RunState:
         closing: The limit that was announced to the model before its last turn.
         changed: Whether a call has succeeded that may have changed something.
         interrupted: Whether the model must be told that the run was interrupted.
+        read_upto: The number of the latest message of the inbox that was delivered.
+        stopped: The message that stops the run, if there is one.
         waits: What the run waits for, if it does.
         ended: How the run ended, if it did.
     """
@@ -117,6 +123,7 @@ class RunState:
     history: list[ModelMessage]
     message: str = ""
     instructions: str = ""
+    added: str = ""
     said: str = ""
     skills: list[str] = field(default_factory=list)
     finished: list[CallFinished] = field(default_factory=list)
@@ -128,6 +135,8 @@ class RunState:
     closing: Finish | None = None
     changed: bool = False
     interrupted: bool = False
+    read_upto: int = 0
+    stopped: MessageDelivered | None = None
     waits: RunWaits | None = None
     ended: RunEnded | None = None
     _refused: RefusedCalls = field(default_factory=RefusedCalls)
@@ -153,7 +162,7 @@ class RunState:
                 self.round.results[entry.call] = entry.result
                 if not self.round.open:
                     self._close_round(self.round)
-            case LoopMessage() | Compacted():
+            case LoopMessage() | MessageDelivered() | Compacted():
                 self._change_prompt(entry)
             case RunResumed():
                 self.waits = None
@@ -186,11 +195,11 @@ class RunState:
             if self._refused.note(outcome, read_only=call.read_only) and self.repeated is None:
                 self.repeated = outcome
 
-    def _change_prompt(self, entry: LoopMessage | Compacted) -> None:
-        if isinstance(entry, LoopMessage):
-            self._hear(entry)
-        else:
+    def _change_prompt(self, entry: LoopMessage | MessageDelivered | Compacted) -> None:
+        if isinstance(entry, Compacted):
             self._compact(entry)
+        else:
+            self._hear(entry)
 
     def _compact(self, entry: Compacted) -> None:
         recap = RecapPart(content=entry.text, recap=entry.recap) if entry.recap is not None else None
@@ -198,11 +207,14 @@ class RunState:
         self.window = entry.window
         self.spent.add(entry.tokens, entry.cached, entry.cost)
 
-    def _hear(self, entry: LoopMessage) -> None:
-        part = PersonPart if entry.about == "person" else UserPromptPart
-        self._say([part(content=entry.text)])
+    def _hear(self, entry: LoopMessage | MessageDelivered) -> None:
         if self.round is not None:
             self.round.judged = True
+        if isinstance(entry, MessageDelivered):
+            self._receive(entry)
+            return
+        part = PersonPart if entry.about == "person" else UserPromptPart
+        self._say([part(content=entry.text)])
         match entry.about:
             case "replan":
                 self.said = ""
@@ -211,8 +223,18 @@ class RunState:
             case "resumed":
                 self.interrupted = False
             case "person":  # a new message has a budget of its own
-                self.message, self.said, self.closing, self.repeated = entry.text, "", None, None
+                self.message, self.added, self.said, self.closing, self.repeated = entry.text, "", "", None, None
                 self.spent, self._refused = Spent(), RefusedCalls()
+
+    def _receive(self, entry: MessageDelivered) -> None:
+        self.read_upto = entry.number
+        if entry.stop:
+            self.stopped = entry
+        elif entry.sender == PERSON:
+            self.added = entry.text
+            self._say([PersonPart(content=entry.text)])
+        else:
+            self._say([UserPromptPart(content=message_from(entry.sender, entry.text))])
 
     def _say(self, parts: Sequence[ModelRequestPart]) -> None:
         """Add messages for the next request: results, and text from the user or the loop."""

@@ -20,14 +20,10 @@ from engine.agent.run_state import RunState
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
 from engine.stores.entry_writer import NewEntries, RunLease
-from engine.stores.run_journal import ENDED, RunEntryRow, RunJournal, RunRow
+from engine.stores.run_journal import ENDED, RunEntryRow, RunHasEnded, RunJournal, RunRow
 
 _TURN = TypeAdapter(Turn)
 _COMPUTED = {"query", "agent_key", "run"}
-
-
-class RunHasEnded(ConfigError):
-    """A run that has ended cannot be resumed."""
 
 
 class Runs:
@@ -39,6 +35,8 @@ class Runs:
         *,
         patience_s: float = 0.0,
         now: Callable[[], float] = time.monotonic,
+        source: str = "",
+        continues: str = "",
     ) -> None:
         """Create the object.
 
@@ -46,10 +44,14 @@ class Runs:
             journal: Stores the runs; None to keep them in memory.
             patience_s: How long a run waits for a model that is down, before it stops and can be resumed.
             now: Monotonic time in seconds.
+            source: What begins the runs, such as ``"chat"``. `RunJournal.latest` finds runs by it.
+            continues: The id of a run that has ended. Its messages precede those of the first new run.
         """
         self._journal = journal
+        self._source = source
         self._patience_s = patience_s
         self._now = now
+        self._earlier = self._ended(journal, continues) if journal is not None and continues else None
 
     def new(self, message: str, turn: Turn, budget: Budget, previous: ActiveRun | None) -> ActiveRun:
         """Return a new run. It is added to the journal with its first entries.
@@ -60,6 +62,7 @@ class Runs:
             budget: Its limits.
             previous: The run before it in the same conversation.
         """
+        previous = previous or self._earlier
         state = RunState.after(previous.state if previous is not None else None)
         clock, journal = WorkClock(self._now), self._journal
         if journal is None:
@@ -68,7 +71,7 @@ class Runs:
 
         def begin(new: NewEntries) -> RunLease:
             kept = _TURN.dump_python(turn, mode="json", exclude=_COMPUTED)
-            setup = json.dumps({"turn": kept, "budget": asdict(budget)})
+            setup = json.dumps({"turn": kept, "budget": asdict(budget), "source": self._source})
             return journal.create(run, message, setup, new, user=turn.user, agent=turn.agent, previous=before)
 
         recorder = RunRecorder(state, clock, journal, begin=begin)
@@ -85,6 +88,18 @@ class Runs:
         if self._journal is None:
             raise ConfigError("Without a journal, no run can be resumed.")
         return await asyncio.to_thread(self._open, self._journal, run)
+
+    def _ended(self, journal: RunJournal, run: str) -> ActiveRun:
+        """Return a run that has ended, for its messages.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        row = journal.one(run)
+        state, _ = rebuilt(journal, row)
+        setup = json.loads(row.setup)
+        recorder = RunRecorder(state, WorkClock(self._now))
+        return ActiveRun(run, state, recorder, _TURN.validate_python(setup["turn"]), Budget(**setup["budget"]))
 
     def _open(self, journal: RunJournal, run: str) -> ActiveRun:
         row = journal.one(run)

@@ -1,5 +1,6 @@
 """Opens a conversation in which the configured chat model uses an open engine. Importing this module takes seconds."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -28,6 +29,8 @@ async def open_conversation(
     budget: Budget | None = None,
     leave_open: bool = False,
     may_wait: bool = True,
+    source: str = "",
+    continues: str = "",
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -41,8 +44,11 @@ async def open_conversation(
         budget: The limits of each run; None for the configured ones.
         leave_open: Whether a run whose task is cancelled can be resumed. If not, the run ends.
         may_wait: Whether a run that needs an approval, or a model that is down, stops and can be resumed.
+        source: What begins the runs, such as ``"chat"``; it is recorded with them.
+        continues: The id of a run that has ended, whose conversation is continued.
 
     Raises:
+        UnknownRun: There is no run `continues`.
         ConfigError: No model is configured, its key is missing, or the agent cannot be used.
     """
     system = instructions.SYSTEM
@@ -59,7 +65,7 @@ async def open_conversation(
             on_event=on_event,
             system=system,
             stream=stream,
-            runs=runs_of(engine),
+            runs=await asyncio.to_thread(runs_of, engine, source, continues),
             leave_open=leave_open,
             may_wait=may_wait,
             window=window_of(engine.settings),
@@ -88,6 +94,6 @@ def price_of(settings: Settings) -> Price | None:
     return Price(price.input, price.output, read, written, price.currency)
 
 
-def runs_of(engine: Engine) -> Runs:
-    """Return the runs of an engine's home."""
-    return Runs(engine.runs, patience_s=engine.settings.runs.model_wait_s)
+def runs_of(engine: Engine, source: str = "", continues: str = "") -> Runs:
+    """Return the runs of an engine's home. Blocks if there is a run to continue."""
+    return Runs(engine.runs, patience_s=engine.settings.runs.model_wait_s, source=source, continues=continues)

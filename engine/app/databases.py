@@ -103,7 +103,7 @@ def _open_runs(
 def backups_of(home: Home, settings: BackupSettings, clock: Clock) -> Backups:
     """Return the backups of a home."""
     every = timedelta(hours=settings.every_hours)
-    files = (home.records, home.events, home.memory, home.schedule, home.runs)
+    files = (home.records, home.events, home.memory, home.schedule, home.projects, home.runs)
     return Backups(home.backups, files, clock, keep=settings.keep, every=every)
 
 

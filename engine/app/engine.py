@@ -38,6 +38,7 @@ from engine.remote.modules import Modules
 from engine.stores.call_views import AuditView, FailuresView
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
+from engine.stores.run_inbox import NewMessage
 from engine.stores.run_journal import RunJournal
 from engine.turn.active_list import ActiveList
 from engine.turn.discovery import Discovery
@@ -204,6 +205,22 @@ class Engine:
         """Give packs the summary of a run, so that they can learn from it."""
         if self._components.observers:
             await notify(self._components.observers, await self._turns.create(context), summary)
+
+    async def tell_run(self, run: str, message: NewMessage) -> int:
+        """Send a message to a run of this home, whichever process works on it, and return the message's number.
+
+        The model sees the message at the beginning of the run's next turn, exactly once, also if the run is
+        interrupted and resumed. A run that ends without an answer, such as a cancelled one, may end before that.
+
+        Args:
+            run: The id of the run.
+            message: The message. With `NewMessage.stop`, the run ends instead of beginning another turn.
+
+        Raises:
+            UnknownRun: There is no such run.
+            RunHasEnded: The run has ended, so the message was not added.
+        """
+        return await asyncio.to_thread(self.runs.tell, run, message)
 
     def tools_generation(self) -> int:
         """Return a number that changes whenever any process changes the tools of this home. The call is fast."""

@@ -79,6 +79,16 @@ class Home:
         return self.root / "schedule.db"
 
     @property
+    def projects(self) -> Path:
+        """The database of the projects. Its deleted rows are overwritten with zeros."""
+        return self.root / "projects.db"
+
+    @property
+    def chat_history(self) -> Path:
+        """The lines typed in `knackbox chat`."""
+        return self.root / "chat_history"
+
+    @property
     def workers(self) -> Path:
         """Lock files of the workers that run jobs."""
         return self.root / "workers"

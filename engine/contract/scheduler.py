@@ -84,6 +84,7 @@ class JobRequest:
             runs each, ``"none"`` runs none. Those that are not run are recorded as missed.
         jitter_s: Each run begins up to this many seconds late, so that jobs do not all begin at once.
         retries: How often a run is repeated after a failure that is RETRYABLE and safe to repeat.
+        project: The id of the project that the job belongs to; "" for the one of the turn, if any.
     """
 
     name: str
@@ -94,6 +95,7 @@ class JobRequest:
     jitter_s: float = 0.0
     retries: int = 3
     limits: JobLimits = JobLimits()
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ class Turn:
         log_tool_annotations: Whether to log the annotations of each called tool (ACCESS-10).
         agent_key: A string that identifies the pair of user and agent.
         run: The id of the run of the loop that the turn belongs to; "" if it belongs to none that is stored.
+        project: The id of the project that the work belongs to; "" for none. It is shown in the prompt instead of the
+            user's active project.
         band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
     """
 
@@ -38,6 +40,7 @@ class Turn:
     use_tool_search_flow: bool = False
     log_tool_annotations: bool = True
     memory_spaces: Globs | None = None
+    project: str = ""
     run: str = field(default="", compare=False)
     # Computed once, because every call reads it.
     agent_key: str = field(init=False, compare=False, repr=False)

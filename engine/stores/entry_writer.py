@@ -14,13 +14,18 @@ from engine.stores.sqlite_file import connect, explained
 
 _TAKE_PLACES = (
     "UPDATE runs SET last = last + ?, updated = ?, state = ?, finish = ? WHERE id = ? AND lease = ? "
-    "RETURNING last, cancel"
+    "RETURNING last, cancel, (SELECT coalesce(max(number), 0) FROM run_inbox WHERE run = runs.id)"
 )
+_UNREAD = "SELECT 1 FROM run_inbox WHERE run = ? AND number > ? AND NOT stop LIMIT 1"
 _ADD = "INSERT INTO run_entries (run, seq, ts, worked_s, entry) VALUES (?, ?, ?, ?, ?)"
 
 
 class LeaseLost(Exception):
     """Another worker has taken over the run, so this one must stop."""
+
+
+class UnreadMessages(Exception):
+    """A message was sent to the run before it could end, so it must go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +43,28 @@ class NewEntries:
     Attributes:
         entries: (seconds worked, JSON object) of each entry.
         lasting: Whether they must survive a power failure. The commit then waits for the disk.
+        read_upto: If given, nothing is appended if the inbox of the run has a message with a higher number, other than
+            one that stops the run.
     """
 
     entries: Sequence[tuple[float, str]]
     state: str = "open"
     finish: str = ""
     lasting: bool = False
+    read_upto: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What the worker of a run learns when it appends entries.
+
+    Attributes:
+        cancel_wanted: Whether somebody has asked to cancel the run.
+        newest_message: The number of the newest message to the run; 0 if there is none.
+    """
+
+    cancel_wanted: bool
+    newest_message: int
 
 
 class EntryWriter:
@@ -59,11 +80,12 @@ class EntryWriter:
         self._connections: dict[bool, sqlite3.Connection] = {}
         self._lock = threading.Lock()
 
-    def append(self, lease: RunLease, new: NewEntries, now: str) -> bool:
-        """Append entries at the time `now`, and return whether somebody has asked to cancel the run.
+    def append(self, lease: RunLease, new: NewEntries, now: str) -> Appended:
+        """Append entries at the time `now`.
 
         Raises:
             LeaseLost: Another worker has taken over the run. Nothing was added.
+            UnreadMessages: There is a message after `new.read_upto`. Nothing was added.
             StoreBusy, ConfigError: The file cannot be written. Nothing was added.
         """
         with self._lock, explained(self._file):
@@ -75,6 +97,8 @@ class EntryWriter:
                 row = connection.execute(_TAKE_PLACES, values).fetchone()
                 if row is None:
                     raise LeaseLost(f"Another process has taken over the run {lease.run}.")  # noqa: TRY301 -- rolls back
+                if new.read_upto is not None and connection.execute(_UNREAD, (lease.run, new.read_upto)).fetchone():
+                    raise UnreadMessages(f"A message was sent to the run {lease.run}.")  # noqa: TRY301 -- rolls back
                 first = row[0] - count + 1
                 rows = [(lease.run, first + at, now, *entry) for at, entry in enumerate(new.entries)]
                 connection.executemany(_ADD, rows)
@@ -83,7 +107,7 @@ class EntryWriter:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-            return bool(row[1])
+            return Appended(bool(row[1]), row[2])
 
     @staticmethod
     def commit(connection: sqlite3.Connection) -> None:

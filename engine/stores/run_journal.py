@@ -33,8 +33,9 @@ from sqlalchemy import (
 from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from engine.stores.engine_lock import EngineLock
-from engine.stores.entry_writer import EntryWriter, NewEntries, RunLease
+from engine.stores.entry_writer import Appended, EntryWriter, NewEntries, RunLease
 from engine.stores.records import Records
+from engine.stores.run_inbox import INBOX_SCHEMA, NewMessage, RunMessage, add_message, delete_messages, messages_of
 from engine.stores.sqlite_file import connect, explained
 
 KEPT = 1_000  # runs
@@ -80,6 +81,10 @@ class UnknownRun(ConfigError):
 
 class RunBusy(ConfigError):
     """Another worker holds the lease of the run."""
+
+
+class RunHasEnded(ConfigError):
+    """A run that has ended cannot be resumed, and no message reaches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,7 @@ class RunJournal:
         self._writer = writer
         self._kept = kept
         records.create(_SCHEMA)
+        records.create(INBOX_SCHEMA)
 
     def create(
         self, run: str, message: str, setup: str, new: NewEntries, *, user: str, agent: str, previous: str = ""
@@ -214,11 +220,12 @@ class RunJournal:
             connection.execute(update(_RUNS).where(_RUNS.c.id == run).values(values))
             return RunLease(run, values["lease"])
 
-    def append(self, lease: RunLease, new: NewEntries) -> bool:
-        """Append entries, and return whether somebody has asked to cancel the run.
+    def append(self, lease: RunLease, new: NewEntries) -> Appended:
+        """Append entries.
 
         Raises:
             LeaseLost: Another worker has taken over the run. Nothing was added.
+            UnreadMessages: There is a message after `new.read_upto`. Nothing was added.
             StoreBusy, ConfigError: The database cannot be written. Nothing was added.
         """
         return self._writer.append(lease, new, self._now())
@@ -239,6 +246,27 @@ class RunJournal:
         with self._records.read() as connection:
             return bool(connection.execute(select(_RUNS.c.cancel).where(_RUNS.c.id == run)).scalar())
 
+    def tell(self, run: str, message: NewMessage) -> int:
+        """Send a message to a run, which it receives at the beginning of its next turn, and return its number.
+
+        Raises:
+            UnknownRun: There is no such run.
+            RunHasEnded: The run has ended, so the message was not added.
+        """
+        with self._records.begin() as connection:
+            found = _one(connection, run)
+            if found["state"] == ENDED:
+                raise RunHasEnded(
+                    f"The run {run} has ended ({found['finish']}), so no message reaches it. To go on, copy it with "
+                    f"knackbox runs fork {run} --message."
+                )
+            return add_message(connection, run, message, self._now())
+
+    def messages(self, run: str, after: int = 0) -> list[RunMessage]:
+        """Return the messages sent to a run, in order, beginning after the one with the number `after`."""
+        with self._records.read() as connection:
+            return messages_of(connection, run, after)
+
     def one(self, run: str) -> RunRow:
         """Return a run by its id.
 
@@ -252,6 +280,22 @@ class RunJournal:
         """Return the newest runs, newest first."""
         with self._records.read() as connection:
             query = select(_RUNS).order_by(_RUNS.c.number.desc()).limit(limit)
+            return [self._row(each) for each in connection.execute(query).mappings()]
+
+    def latest(self, source: str, user: str, agent: str) -> RunRow | None:
+        """Return the newest run that something began, such as ``"chat"``, for a user and an agent; None without one."""
+        by = (_RUNS.c.user == user[:NAME_CHARACTERS]) & (_RUNS.c.agent == agent[:NAME_CHARACTERS])
+        began = by & (func.json_extract(_RUNS.c.setup, "$.source") == source)
+        with self._records.read() as connection:
+            query = select(_RUNS).where(began).order_by(_RUNS.c.number.desc()).limit(1)
+            found = connection.execute(query).mappings().one_or_none()
+            return None if found is None else self._row(found)
+
+    def of_project(self, project: str, limit: int = 20) -> list[RunRow]:
+        """Return the newest runs that belong to a project, newest first."""
+        belongs = func.json_extract(_RUNS.c.setup, "$.turn.project") == project
+        with self._records.read() as connection:
+            query = select(_RUNS).where(belongs).order_by(_RUNS.c.number.desc()).limit(limit)
             return [self._row(each) for each in connection.execute(query).mappings()]
 
     def interrupted(self, waiting_for: str = "") -> list[str]:
@@ -292,6 +336,7 @@ class RunJournal:
         gone = list(connection.execute(select(_RUNS.c.id).where(old)).scalars())
         for run in gone:
             connection.execute(delete(_ENTRIES).where(_ENTRIES.c.run == run))
+            delete_messages(connection, run)
             connection.execute(delete(_RUNS).where(_RUNS.c.id == run))
 
     def _row(self, found: RowMapping) -> RunRow:
@@ -317,7 +362,7 @@ class RunJournal:
 
 
 def transcripts_contain(file: Path, texts: Sequence[str]) -> bool:
-    """Return whether an entry in this database contains one of the texts.
+    """Return whether an entry or a message in this database contains one of the texts.
 
     A search of the file's bytes can miss a text, because SQLite splits long rows.
     """
@@ -327,8 +372,11 @@ def transcripts_contain(file: Path, texts: Sequence[str]) -> bool:
     if not file.exists():
         return False
     with explained(file), closing(connect(file)) as connection:
-        query = "SELECT 1 FROM run_entries WHERE instr(entry, ?) LIMIT 1"
-        return any(connection.execute(query, (shape,)).fetchone() for shape in sorted(shapes))
+        entries = "SELECT 1 FROM run_entries WHERE instr(entry, ?) LIMIT 1"
+        messages = "SELECT 1 FROM run_inbox WHERE instr(text, ?) LIMIT 1"
+        return any(connection.execute(entries, (shape,)).fetchone() for shape in sorted(shapes)) or any(
+            connection.execute(messages, (text,)).fetchone() for text in texts
+        )
 
 
 def _one(connection: Connection, run: str) -> RowMapping:

@@ -6,7 +6,7 @@ import json
 import shutil
 import statistics
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 
 from tests.agent.run_script import DOUBT, Call, Script, long, rounds_of, short
 from tests.agent.run_tools import Effects
-from tests.agent.scripted_model import ScriptedModel, serving
+from tests.agent.scripted_model import Scripted, ScriptedModel, serving
 
 REPOSITORY = Path(__file__).parents[2]
 ANSWER_S = 120.0
@@ -69,23 +69,39 @@ def without_doubt(found: Sequence[tuple[list[Call], list[str]]]) -> bool:
 
 
 async def kill_everywhere(
-    tmp_path: Path, rounds: Sequence[Sequence[Call]], *, packs: bool = False, every: int = 1
+    tmp_path: Path,
+    rounds: Sequence[Sequence[Call]],
+    *,
+    packs: bool = False,
+    every: int = 1,
+    scripted: Callable[[Path], Scripted] | None = None,
+    check: Callable[[Path, ScriptedModel], None] = lambda home, model: None,
 ) -> list[float]:
     """Kill a run before and after each durable write (or every n-th one), resume it, and check the result.
+
+    Args:
+        tmp_path: A folder for the homes.
+        rounds: The calls that the model makes.
+        packs: Whether packs are opened.
+        every: Kill only at every n-th write.
+        scripted: Returns the model of a home; None for one that only makes the calls.
+        check: A further check of each run that has ended.
 
     Returns:
         For each kill, the milliseconds from the resumption to the first action.
     """
     times: list[float] = []
+    scripted = scripted or (lambda home: Script(rounds))
     async with victims() as each:
-        async with serving(Script(rounds)) as model:
+        async with serving(scripted(tmp_path / "whole")) as model:
             report = await each.work(tmp_path / "whole", model, packs=packs)
             assert (report["finish"], report["answer"]) == ("answer", "All done.")
             expected = transcript(model)
+            check(tmp_path / "whole", model)
         for number in itertools.count(1, every):
             for moment in ("before", "after"):
                 home = tmp_path / f"{moment}-{number}"
-                async with serving(Script(rounds)) as model:
+                async with serving(scripted(home)) as model:
                     killed = await each.work(home, model, number, moment, packs=packs)
                     if killed["finish"] != "killed":  # the run has fewer writes
                         return times
@@ -95,6 +111,7 @@ async def kill_everywhere(
                 assert report["finish"] in ("answer", "ended"), where
                 assert sorted(Effects(home).all()) == effects_of(rounds), where
                 assert found == expected or not without_doubt(found), where
+                check(home, model)
                 times.append(report["ms"])
                 shutil.rmtree(home)
     return times

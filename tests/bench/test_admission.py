@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from acquired_skills.model.parsed import ParsedProposal
+from bench.admission.argument_shapes import call_text
 from bench.admission.authors import AUTHORS, UNDECIDED, Asked, Author, wrong
 from bench.admission.dialogue import Dialogue, ProposalOutcome, converse
 from bench.admission.problems import EXAMPLE, FIRST, FULL, Problem, read_problems
@@ -47,6 +48,14 @@ def test_a_proposal_has_tests_of_the_chosen_strength(tests: str, cases: int) -> 
     parsed = ParsedProposal.parse(TOY.proposal(LINE["code"], tests))
     assert parsed.proposal.tests.count("def test_") == cases
     assert (">>> larger(3, 1)" in parsed.proposal.code) == (tests == EXAMPLE)
+
+
+def test_an_authors_calls_have_tuples_only_where_the_asserts_have_them() -> None:
+    """A reference solution that sorts a list of pairs would fail if its author called it with a tuple of pairs."""
+    line = {**LINE, "tuples": True, "tests": ["assert larger([(1, 2)], (3,)) == 2"]}
+    asked = {"a": [[5, 6], [7, 8]], "b": [1, [2]]}
+    assert call_text(Problem(line), asked) == "larger(a=[(5, 6), (7, 8)], b=(1, (2,)))"
+    assert call_text(TOY, {"a": [1], "b": 2}) == "larger(a=[1], b=2)"
 
 
 async def test_mutants_that_answer_a_probe_input_differently_are_broken() -> None:

@@ -101,6 +101,19 @@ CALLS: Calls = [
         True,
     ),
     ("manage_tasks", {"action": "list"}, True),
+    (
+        "manage_projects",
+        {
+            "action": "create",
+            "name": "site",
+            "goal": "A site. " * 20,
+            "state": "active",
+            "tasks": [{"title": f"Write page {number}."} for number in range(100)],
+        },
+        False,  # the second project of this name is refused
+    ),
+    ("manage_projects", {"action": "show"}, True),
+    ("manage_projects", {"action": "list"}, True),
     ("vision_analysis", {"path": "image.png"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]

@@ -106,5 +106,41 @@ def test_a_run_that_nobody_works_on_is_cancelled(
     assert "There is no run '0'" in here(capfd, "runs", "show", "0").err
 
 
+@pytest.mark.spec("LOOP-7")
+def test_a_message_to_a_run_is_shown_until_it_is_delivered(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with model_server(monkeypatch, fails(429)):
+        run = chat(capfd, "Note it")
+    assert f"knackbox runs resume {run}" in here(capfd, "runs", "tell", run, "In red").err
+    here(capfd, "runs", "tell", run, "Ink is low", "--from", "printer")
+    assert "not delivered: from printer" in here(capfd, "runs", "show", run).err
+    assert [each["text"] for each in here(capfd, "runs", "show", run, "--json").last["undelivered"]] == [
+        "In red",
+        "Ink is low",
+    ]
+    with model_server(monkeypatch, says("Noted.")) as model:
+        resumed = here(capfd, "runs", "resume", run)
+        assert any("In red" in said for said in said_by_users(model))
+    assert "✉ message from printer: Ink is low" in resumed.err
+    shown = here(capfd, "runs", "show", run)
+    assert "## User\n\nIn red" in shown.out
+    assert "## Message from printer" in shown.out
+    assert "not delivered" not in shown.err
+    assert here(capfd, "runs", "tell", run, "More").code != 0
+    assert here(capfd, "runs", "tell", "0", "More").code != 0
+
+
+@pytest.mark.spec("LOOP-7")
+def test_a_run_that_nobody_works_on_is_stopped_at_once(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with model_server(monkeypatch, fails(429)):
+        run = chat(capfd, "Note it")
+    assert "is stopped" in here(capfd, "runs", "tell", run, "Not today", "--stop").err
+    shown = here(capfd, "runs", "show", run).out
+    assert "## Ended (cancelled)\n\nStopped by a person: Not today" in shown
+
+
 def test_a_code_block_cannot_be_closed_by_its_content() -> None:
     assert fenced("a\n````\nb", "").splitlines()[0] == "`````"

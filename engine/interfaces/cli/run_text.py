@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from engine.stores.run_inbox import PERSON
 from engine.stores.run_journal import RunEntryRow, RunRow
 
 _BACKTICKS = re.compile(r"`+")
@@ -72,15 +73,30 @@ def pieces(rows: Sequence[RunEntryRow]) -> Iterator[Piece]:
             case "message":
                 heading = "User" if entry["about"] == "person" else f"Message of the loop ({entry['about']})"
                 yield heading, entry["text"], "text"
-            case "compacted":
-                what = f"{len(entry['shortened'])} results shortened, {entry['upto']} messages replaced"
-                yield f"Moved out of the prompt ({what})", entry["text"], "text"
+            case "compacted" | "delivered" as kind:
+                yield _compacted(entry) if kind == "compacted" else _delivered(entry)
             case "resumed":
                 yield "Resumed", "", "text"
             case "waits":
                 yield f"Waits ({entry['waits_for']})", entry["what"], "text"
             case "ended":
                 yield f"Ended ({entry['finish']})", entry["answer"], "text"
+
+
+def read_upto(rows: Sequence[RunEntryRow]) -> int:
+    """Return the number of the latest message of the inbox that was delivered; 0 if there is none."""
+    entries = [json.loads(row.entry) for row in rows]
+    return max((entry["number"] for entry in entries if entry["kind"] == "delivered"), default=0)
+
+
+def _compacted(entry: dict[str, Any]) -> Piece:
+    what = f"{len(entry['shortened'])} results shortened, {entry['upto']} messages replaced"
+    return f"Moved out of the prompt ({what})", entry["text"], "text"
+
+
+def _delivered(entry: dict[str, Any]) -> Piece:
+    who = "User" if entry["sender"] == PERSON else f"Message from {entry['sender']}"
+    return f"{who}: stop" if entry["stop"] else who, entry["text"], "text"
 
 
 def _response(turn: int, entry: dict[str, Any], names: Iterator[str]) -> Iterator[Piece]:

@@ -1,10 +1,10 @@
-"""`knackbox runs …`: lists, shows, follows, resumes, cancels, copies and exports runs of the loop."""
+"""`knackbox runs …`: lists, shows, follows, tells, resumes, cancels, copies and exports runs of the loop."""
 
 import json
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -22,10 +22,11 @@ from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say,
 from engine.interfaces.cli.tables import print_table
 from engine.stores.atomic import write_atomic
 from engine.stores.clock import SystemClock
-from engine.stores.run_journal import ENDED, RunEntryRow, RunJournal, RunRow
+from engine.stores.run_inbox import PERSON, NewMessage
+from engine.stores.run_journal import ENDED, RunBusy, RunEntryRow, RunHasEnded, RunJournal, RunRow
 
 app = typer.Typer(
-    help="List, show, follow, resume, cancel, copy and export runs of the loop.",
+    help="List, show, follow, tell, resume, cancel, copy and export runs of the loop.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -67,11 +68,15 @@ def list_(
 def show(ctx: typer.Context, run: RunId, as_json: Json = False) -> None:
     """Show the transcript of a run."""
     with _journal(ctx) as journal:
-        row, entries = journal.one(run), journal.entries(run)
+        row, entries, sent = journal.one(run), journal.entries(run), journal.messages(run)
+    unread = [each for each in sent if each.number > run_text.read_upto(entries)]
     if wants_json(ctx, as_json):
-        emit_json(_object(row) | {"entries": [run_text.as_object(each) for each in entries]})
+        shown = {"entries": [run_text.as_object(each) for each in entries]}
+        emit_json(_object(row) | shown | {"undelivered": [asdict(each) for each in unread]})
         return
     emit(run_text.markdown(row, entries))
+    for each in unread:
+        say(f"not delivered: {'stop, ' if each.stop else ''}from {each.sender}, {each.ts[:19]}: {_short(each.text)}")
 
 
 @app.command()
@@ -103,12 +108,12 @@ def resume(ctx: typer.Context, run: RunId, as_json: Json = False) -> None:
     """Continue a run that was interrupted or waits. The exit code is that of `knackbox chat`."""
     # The model client takes seconds to load, and the other commands do not need it.
     from engine.app.conversation import open_conversation, runs_of  # noqa: PLC0415 -- for the reason above
-    from engine.interfaces.cli.chat import Watcher, as_object, exit_code  # noqa: PLC0415 -- for the same reason
+    from engine.interfaces.cli.run_watcher import RunWatcher, as_object, exit_code  # noqa: PLC0415 -- for the same reason
 
     to_json = wants_json(ctx, as_json)
 
     async def work(engine: Engine) -> tuple[dict[str, Any], Exit]:
-        watcher = Watcher(stream=not to_json)
+        watcher = RunWatcher(stream=not to_json)
         async with open_conversation(engine, on_event=watcher, stream=not to_json) as conversation:
             report = await conversation.resume(await runs_of(engine).open(run))
         watcher.close(report)
@@ -118,6 +123,38 @@ def resume(ctx: typer.Context, run: RunId, as_json: Json = False) -> None:
     if to_json:
         emit_json(report)
     raise typer.Exit(int(code))
+
+
+@app.command()
+def tell(
+    ctx: typer.Context,
+    run: RunId,
+    text: Annotated[str, typer.Argument(help="The message.")] = "",
+    *,
+    stop: Annotated[bool, typer.Option("--stop", help="End the run before its next turn; TEXT is the reason.")] = False,
+    sender: Annotated[str, typer.Option("--from", help="The program that sends the message; by default a person.")] = (
+        PERSON
+    ),
+    as_json: Json = False,
+) -> None:
+    """Send a message to a run, which the model sees at the beginning of its next turn."""
+    with _journal(ctx) as journal:
+        number = journal.tell(run, NewMessage(text, sender, stop=stop))
+        row = journal.one(run)
+        if stop and not row.working:
+            _end_stopped(journal, run)
+            row = journal.one(run)
+    if wants_json(ctx, as_json):
+        emit_json({"run": run, "message": number, "status": row.status})
+        return
+    if row.state == ENDED:
+        say(f"the run {run} is stopped.")
+    elif row.working:
+        say(
+            f"the run {run} {'will stop before' if stop else 'receives the message at the beginning of'} its next turn."
+        )
+    else:
+        say(f"the run {run} receives the message when it continues: knackbox runs resume {run}.")
 
 
 @app.command()
@@ -211,6 +248,20 @@ def _end(journal: RunJournal, run: str) -> None:
     asyncio.run(work())
 
 
+def _end_stopped(journal: RunJournal, run: str) -> None:
+    """End a run that nobody works on, because a message stops it."""
+    import asyncio  # noqa: PLC0415 -- as the next ones: only this command needs it
+
+    from engine.agent.inbox import end_stopped_run  # noqa: PLC0415 -- loads the model client
+    from engine.agent.runs import Runs  # noqa: PLC0415 -- for the same reason
+
+    async def work() -> None:
+        with suppress(RunBusy, RunHasEnded):  # a worker was faster, and stops by itself
+            await end_stopped_run(await Runs(journal).open(run))
+
+    asyncio.run(work())
+
+
 def _end_of_turn(run: str, entries: list[RunEntryRow], turn: int | None) -> int:
     """Return how many entries belong to the first turns of a run.
 
@@ -223,7 +274,7 @@ def _end_of_turn(run: str, entries: list[RunEntryRow], turn: int | None) -> int:
         raise ConfigError(f"The run {run} has only {len(starts)} turns. Choose one of them with --turn.")
     end = len(entries) if turn is None or turn == len(starts) else starts[turn]
     first = starts[turn - 1] if turn is not None else starts[-1] if starts else 0
-    stops = [at for at in range(first, end) if kinds[at] in ("ended", "waits", "message", "resumed")]
+    stops = [at for at in range(first, end) if kinds[at] in ("ended", "waits", "message", "delivered", "resumed")]
     return stops[0] if stops else end
 
 

@@ -10,7 +10,8 @@ Commands of packs (entry points of the group ``knackbox.commands``, each a ``typ
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import typer
@@ -41,10 +42,25 @@ def with_engine(
     """
 
     async def session() -> T:
-        home, settings = settings_of(ctx)
-        sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
-        people = people_at_terminal(spinner)
-        async with Engine.open(home.root, settings=settings, sandbox=sandbox, people=people) as engine:
+        async with opened_engine(ctx, spinner) as engine:
             return await work(engine)
 
     return asyncio.run(session())
+
+
+@asynccontextmanager
+async def opened_engine(ctx: typer.Context, spinner: Spinner | None = None) -> AsyncIterator[Engine]:
+    """Open an engine with the global options.
+
+    Args:
+        ctx: The context of the command.
+        spinner: A spinner to pause while a person is asked something.
+
+    Raises:
+        ConfigError, SandboxError: As in `with_engine`.
+    """
+    home, settings = settings_of(ctx)
+    sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
+    people = people_at_terminal(spinner)
+    async with Engine.open(home.root, settings=settings, sandbox=sandbox, people=people) as engine:
+        yield engine

@@ -52,6 +52,14 @@ class Spinner:
             self._due = True
             self._show()
 
+    def begin(self, what: str) -> None:
+        """Show the spinner with this line, unless it is paused."""
+        with self._lock:
+            self._line = printable(" ".join(what.split())[:_MESSAGE_CHARACTERS])
+            if self._status is not None:
+                self._status.update(self._text())
+        self.start()
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Hide the spinner while the context is active."""

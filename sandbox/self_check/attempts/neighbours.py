@@ -108,7 +108,8 @@ fcntl.flock(f, fcntl.LOCK_SH)
 )  # fmt: skip
 
 _SHARE = (
-    ("fork until the neighbour cannot fork", "while True: os.fork()", (End.PROCESSES, End.CPU)),
+    # The box ends at whichever of its limits the processes reach first; where one control group holds all of them, this may be memory.
+    ("fork until the neighbour cannot fork", "while True: os.fork()", (End.PROCESSES, End.CPU, End.MEMORY)),
     ("open files until the neighbour cannot open any", "x = []\nwhile True: x.append(open('/dev/null'))", (End.FILES,)),
     ("fill the disk until the neighbour cannot write", "open('f', 'wb').write(bytes(60 << 20))", (End.DISK,)),
     ("use CPU time until the neighbour gets none", "os.fork(); os.fork(); os.fork()\nwhile True: pass", (End.CPU,)),

@@ -144,6 +144,8 @@ def test_boundary_calls_include_empty_single_negative_tied_and_long_values() -> 
     assert max(map(len, found)) >= 12
     numbers = [each["arguments"][0] for each in boundary_calls([{"arguments": [5], "named": {}}], 40)]
     assert {0, 1, -5, -1} <= set(numbers)
+    texts = [each["arguments"][0] for each in boundary_calls([{"arguments": ["123"], "named": {}}], 40)]
+    assert {"", "-123", "+123", " 123 ", "1.5"} <= set(texts)
 
 
 @pytest.mark.parametrize(

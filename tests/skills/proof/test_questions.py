@@ -138,6 +138,21 @@ async def test_one_tested_call_is_too_little_even_if_it_kills_every_mutant(box: 
     assert isinstance(await proposed(box, three), Admission)
 
 
+async def test_one_question_is_about_a_call_that_raises_if_nothing_states_an_exception(box: NamespaceSandbox) -> None:
+    """A search that raises for a missing number should perhaps return -1; only a question can show which is meant."""
+    code = (
+        'def add_one(numbers: list[int], number: int) -> int:\n    """Find a number.\n\n    Args:\n'
+        '        numbers: Where to look.\n        number: What to find.\n    """\n    return numbers.index(number) + 1\n'
+    )
+    tests = "from add_one import add_one\n\n\ndef test_it():\n    assert add_one([5, 2, 7], 7) == 3\n"
+    asked = await refused(box, replace(proposal(), code=code, tests=tests))
+    missing = [each.arguments["number"] not in each.arguments["numbers"] for each in asked.questions]
+    assert missing.count(True) == 1
+    stated = f"import pytest\n{tests}    with pytest.raises(ValueError):\n        add_one([5, 2, 7], 1)\n"
+    asked = await refused(box, replace(proposal(), code=code, tests=stated))
+    assert all(each.arguments["number"] in each.arguments["numbers"] for each in asked.questions)
+
+
 async def test_a_change_that_a_call_would_show_is_asked_about_even_if_nearly_all_others_are_killed(
     box: NamespaceSandbox,
 ) -> None:
