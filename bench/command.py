@@ -19,6 +19,7 @@ from bench.admission import thresholds
 from bench.admission.authors import AUTHORS
 from bench.admission.problems import HELP, TESTS
 from bench.boxes import command as boxes
+from bench.conversation import command as conversation
 from bench.documents import command as documents
 from bench.fidelity import run as fidelity
 from bench.growth import command as growth
@@ -92,6 +93,17 @@ def turns_(
 ) -> None:
     """Run an agent with a scripted model that learns, uses, loses and repairs skills while its files change format."""
     _show(ctx, as_json, lambda console: {"turns": turns.bench(rounds, console, out)})
+
+
+@app.command("conversation")
+def conversation_(
+    ctx: typer.Context,
+    rounds: Annotated[int, typer.Option("--rounds", min=60, help="Turns before the questions.")] = 200,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write a chart here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Play a conversation longer than the model's window of 8,000 tokens, and ask for what was planted early."""
+    _show(ctx, as_json, lambda console: {"conversation": conversation.bench(rounds, console, out)})
 
 
 @app.command("growth")

@@ -144,7 +144,7 @@ async def delegate_to_swarm(
                 await service.wait(swarm, _count(wait, len(children)), timeout_seconds, _progress(ctx))
             children = _chosen(await service.swarm(ctx.turn, swarm), task)
             new = await service.settle(children)
-        run = ctx.turn.share.run if ctx.turn.share is not None else ""
+        run = ctx.turn.run
         back = sum(max(child.limits.tokens - child.tokens, 0) for child in new if run and child.parent == run)
         if back:
             ctx.audit[GRANTED_TOKENS] = -back
@@ -165,14 +165,14 @@ async def _start(
 ) -> Produced[SwarmOutput | list[SwarmOutput]]:
     service = ctx.need(SwarmService)
     copied = folder_of(ctx) if workspace == "copy" else None
-    if ctx.turn.share is None:
+    if not ctx.turn.run:
         key = key or ctx.call_id  # outside of a run, only a retry is the same call
     swarm, new = await service.start(ctx.turn, tasks, key=key, copied=copied)
     async with service.awaited(swarm):
         await service.wait(swarm, _count(wait, len(tasks)), timeout_s, _progress(ctx))
         children = await service.swarm(ctx.turn, swarm)
         await service.settle(children)
-    if ctx.turn.share is not None:
+    if ctx.turn.run:
         ctx.audit[GRANTED_TOKENS] = sum(child.tokens if child.ended else child.limits.tokens for child in children)
     produced = await _results(ctx, service, children, files=files, shown=_SHOWN)
     known = "" if new else "These tasks have been delegated before. To do them again, use another key.\n"

@@ -55,8 +55,7 @@ class TreePlace:
 
 def swarm_id(turn: Turn, key: str) -> str:
     """Return the id of the swarm that this run, or outside of runs this agent, starts with a key."""
-    share = turn.share
-    scope = ["run", share.run] if share is not None else ["agent", turn.user, turn.agent]
+    scope = ["run", turn.run] if turn.run else ["agent", turn.user, turn.agent]
     return hashlib.sha256(json.dumps([*scope, key]).encode()).hexdigest()[:_ID]
 
 
@@ -68,11 +67,11 @@ def key_of(tasks: Sequence[DelegatedTask]) -> str:
 
 def place_of(swarm: str, turn: Turn, children: ChildRunStore, most_depth: int) -> TreePlace:
     """Return where the child runs that a turn starts belong. This function blocks."""
-    if turn.share is None:
+    if not turn.run:
         return TreePlace(swarm, "", swarm, 1, most_depth)
-    parent = children.one(turn.share.run)
+    parent = children.one(turn.run)
     if parent is None:
-        return TreePlace(swarm, turn.share.run, turn.share.run, 1, most_depth)
+        return TreePlace(swarm, turn.run, turn.run, 1, most_depth)
     return TreePlace(swarm, parent.id, parent.root, parent.depth + 1, most_depth)
 
 

@@ -21,7 +21,10 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one run. Tokens count input and output; `wall_s` is in seconds."""
+    """The limits of one run. `wall_s` is in seconds.
+
+    Tokens are those of requests and responses, without the tokens that the provider has read from its cache.
+    """
 
     turns: int = 40
     tool_calls: int = 200
@@ -40,11 +43,25 @@ class Budget:
 
 @dataclass(slots=True)
 class Spent:
-    """The part of the budget that one run has spent."""
+    """The part of the budget that one run has spent.
+
+    Attributes:
+        cached: The tokens that the provider has read from its cache, which `tokens` does not contain.
+        cost: In the currency of the configured price; None if there is none.
+    """
 
     turns: int = 0
     tool_calls: int = 0
     tokens: int = 0
+    cached: int = 0
+    cost: float | None = None
+
+    def add(self, tokens: int, cached: int, cost: float | None) -> None:
+        """Add what one request used."""
+        self.tokens += tokens
+        self.cached += cached
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost
 
     def last_turn(self, budget: Budget) -> Finish | None:
         """Return the limit that makes the next turn the last one, or None.

@@ -72,6 +72,19 @@ class ModelAwaited:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptCompacted:
+    """Parts of the conversation were moved out of the prompt, because the model's window is nearly full.
+
+    Attributes:
+        results: How many results were shortened.
+        messages: How many messages were replaced by a recap.
+    """
+
+    results: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class MessageReceived:
     """A message that was sent to the run has been added to the conversation.
 
@@ -85,7 +98,17 @@ class MessageReceived:
     stop: bool = False
 
 
-Event = MessageReceived | ModelAwaited | TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
+Event = (
+    CallFinished
+    | CallProgress
+    | CallStarted
+    | MessageReceived
+    | ModelAwaited
+    | PromptCompacted
+    | Replanned
+    | TextPiece
+    | TurnStarted
+)
 OnEvent = Callable[[Event], None]
 
 
@@ -99,6 +122,9 @@ class Report:
 
     Attributes:
         answer: The answer of the model, or a summary of what was achieved.
+        tokens: Those of all requests and responses, without `cached_tokens`.
+        cached_tokens: The tokens of requests that the provider has read from its cache.
+        cost: In `currency`; None if no price is configured for the model.
         run: The id of the run in the journal; "" if it is not in one.
     """
 
@@ -108,3 +134,6 @@ class Report:
     tokens: int = 0
     calls: tuple[CallFinished, ...] = field(default=())
     run: str = ""
+    cached_tokens: int = 0
+    cost: float | None = None
+    currency: str = ""

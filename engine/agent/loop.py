@@ -17,22 +17,33 @@ from engine.agent import instructions
 from engine.agent.active_run import ActiveRun, cancel_active_run
 from engine.agent.budget import Budget, Finish
 from engine.agent.calls import CallRound, control_signal, fatal_reason, requested_calls
-from engine.agent.events import ModelAwaited, OnEvent, Replanned, Report, TextPiece, TurnStarted, ignore_event
+from engine.agent.context_overflow import context_overflow
+from engine.agent.events import (
+    ModelAwaited,
+    OnEvent,
+    PromptCompacted,
+    Replanned,
+    Report,
+    TextPiece,
+    TurnStarted,
+    ignore_event,
+)
 from engine.agent.host import ToolHost
 from engine.agent.inbox import deliver_messages, why_stopped
 from engine.agent.model import ModelClient, ModelError
 from engine.agent.patience import Patience
 from engine.agent.refused_calls import MOST
-from engine.agent.run_entries import LoopMessage, Responded, RunBegun, RunEnded, RunResumed, RunWaits
+from engine.agent.run_entries import Compacted, LoopMessage, Responded, RunBegun, RunEnded, RunResumed, RunWaits
 from engine.agent.run_share import share_of
 from engine.agent.run_state import Round
 from engine.agent.runs import Runs
+from engine.agent.token_estimate import message_tokens
+from engine.agent.usage import Price, usage_of
+from engine.agent.window import ContextWindow, WindowLimits
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.run_summary import RunCall, RunSummary
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
-
-CHARACTERS_PER_TOKEN = 4  # the usual estimate for English text; used if the server reports no usage
 
 
 class Conversation:
@@ -51,6 +62,8 @@ class Conversation:
         runs: Runs | None = None,
         leave_open: bool = False,
         may_wait: bool = True,
+        window: WindowLimits | None = None,
+        price: Price | None = None,
     ) -> None:
         """Start an empty conversation.
 
@@ -67,6 +80,9 @@ class Conversation:
                 ends.
             may_wait: Whether a stored run that needs an approval, or a model that is down, stops and can be resumed. If
                 not, the call is refused, or the run ends.
+            window: The size of the model's window, and when parts of the conversation are moved out of the prompt. None
+                if it is unknown: then parts are moved out when the provider refuses a request as too long.
+            price: The price of the model; None if costs are not counted.
         """
         self._host = host
         self._model = model
@@ -78,6 +94,8 @@ class Conversation:
         self._runs = runs or Runs()
         self._leave_open = leave_open
         self._may_wait = may_wait
+        self.window = ContextWindow(self._ask_for_text, window, price)
+        self.price = price
         self._run: ActiveRun | None = None  # the latest run
 
     @property
@@ -168,6 +186,9 @@ class Conversation:
         """
         on_text = (lambda text: self._on_event(TextPiece(text))) if self._stream else None
         return await self._model.ask(self.history, tools=specs, may_call=may_call, on_text=on_text)
+
+    async def _ask_for_text(self, messages: Sequence[ModelMessage], most_tokens: int) -> ModelResponse:
+        return await self._model.ask(messages, max_tokens=most_tokens)
 
 
 class LoopRun:
@@ -266,15 +287,30 @@ class LoopRun:
             self._recorder.note(LoopMessage(instructions.closing(self._budget, last), "closing", last))
         turn = self._turn()
         specs = await self._host.get_active_tool_definitions(turn)
+        await self._move_out(await self._talk.window.too_long(state, specs))
         self._on_event(TurnStarted(state.spent.turns + 1, turn.query or "", tuple(spec.name for spec in specs)))
-        responded = self._responded(await self._response(specs), specs)
+        response = await self._response(specs)
+        responded = self._responded(response, specs, self._talk.window.estimate(state, specs))
         if responded.calls:
             await self._recorder.record(responded)
         else:
             self._recorder.note(responded)  # it is recorded together with the end of the run
 
+    async def _move_out(self, compacted: Compacted | None) -> bool:
+        """Record what is moved out of the prompt, if anything is, and return whether it is."""
+        if compacted is None:
+            return False
+        await self._recorder.record(compacted)
+        self._on_event(PromptCompacted(len(compacted.shortened), compacted.upto))
+        return True
+
     async def _response(self, specs: Sequence[ToolSpec]) -> ModelResponse:
-        """Return the model's response. If the model is down, wait for it: this time does not count as work."""
+        """Return the model's response.
+
+        If the model is down, wait for it: this time does not count as work. If its window is too small, move parts of
+        the conversation out of the prompt and ask once more.
+        """
+        refused = False
         patience = Patience(self._run.patience_s, answered=self._state.round is not None)
         clock, loop = self._recorder.clock, asyncio.get_running_loop()
         while True:
@@ -282,6 +318,11 @@ class LoopRun:
             try:
                 return await self._talk.ask(specs, may_call=self._state.closing is None)
             except ModelError as error:
+                overflow = None if refused else context_overflow(error)
+                if overflow is not None:
+                    refused = True
+                    if await self._move_out(await self._talk.window.refused(self._state, specs, overflow)):
+                        continue
                 wait = patience.wait_after(error)
                 if wait is None:
                     raise
@@ -290,16 +331,16 @@ class LoopRun:
                 self._on_event(ModelAwaited(str(error), wait))
                 await asyncio.sleep(wait)
 
-    def _responded(self, response: ModelResponse, specs: Sequence[ToolSpec]) -> Responded:
+    def _responded(self, response: ModelResponse, specs: Sequence[ToolSpec], estimated: int) -> Responded:
         """Return the entry for a response, with the calls that the budget allows."""
         spent, budget = self._state.spent, self._budget
         parts = [part for part in response.parts if isinstance(part, ToolCallPart)]
-        tokens = tokens_of(response, [*self._state.history, response])
-        over = self._state.closing or (Finish.TOKENS if spent.tokens + tokens >= budget.tokens else None)
+        used = usage_of(response, self._talk.price, otherwise=estimated + message_tokens(response))
+        over = self._state.closing or (Finish.TOKENS if spent.tokens + used.tokens >= budget.tokens else None)
         left = budget.tool_calls - spent.tool_calls if over is None else 0
         why_not = f"Not run: the budget of {budget.describe(over or Finish.TOOL_CALLS)} is used up."
         calls, stages = requested_calls(parts, specs, left)
-        return Responded(response, calls, stages, why_not, tokens)
+        return Responded(response, calls, stages, why_not, used.tokens, used.cached, used.cost, estimated)
 
     def _turn(self) -> Turn:
         """Return the next turn. Its query is what the user wrote, the model's latest text, and names of used skills."""
@@ -329,7 +370,10 @@ class LoopRun:
     def report(self, finish: Finish, answer: str) -> Report:
         """Return a report with what the run has used and done so far."""
         state = self._state
-        return Report(finish, answer, state.spent.turns, state.spent.tokens, tuple(state.finished), self._run.id)
+        spent, calls = state.spent, tuple(state.finished)
+        currency = self._talk.price.currency if self._talk.price is not None else ""
+        usage = (spent.cached, spent.cost, currency)
+        return Report(finish, answer, spent.turns, spent.tokens, calls, self._run.id, *usage)
 
 
 def summary_of(message: str, report: Report) -> RunSummary:
@@ -343,9 +387,3 @@ def _run_call(call: ToolCall, result: ToolResult) -> RunCall:
     if failure is None:
         return RunCall(call_id, call.name, result.success)
     return RunCall(call_id, call.name, result.success, failure.reason, failure.failure_class)
-
-
-def tokens_of(response: ModelResponse, history: Sequence[ModelMessage]) -> int:
-    """Return the input and output tokens of one request, estimated if the server reports none."""
-    reported = response.usage.input_tokens + response.usage.output_tokens
-    return reported or sum(len(repr(message.parts)) for message in history) // CHARACTERS_PER_TOKEN

@@ -24,6 +24,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, create_async_httpx
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from engine.agent.context_overflow import context_overflow
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.pacing import ModelPacing, ModelPaused
 from engine.agent.text_calls import as_text, with_calls
@@ -270,6 +271,8 @@ def one_line(error: Exception) -> str:
 
 def remedy(error: Exception) -> str:
     """Return a sentence that says what to do about an error of the model."""
+    if context_overflow(error) is not None:
+        return "The request is longer than the model's window: offer fewer tools, or send a shorter message."
     status = getattr(error, "status_code", None)
     return {
         401: "Check the API key.",

@@ -11,6 +11,8 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_core import PydanticSerializationError
 
 from engine.agent.budget import Finish
+from engine.agent.compaction import ShortenedResult
+from engine.agent.prompt_parts import Recap
 from engine.contract.result import ToolResult
 
 _LARGE = 1 << 18  # characters of a result, of which the model sees only the text
@@ -90,7 +92,10 @@ class Responded:
         stages: The positions of the calls to run, in groups of those that run at the same time. Calls that the budget
             does not allow are in none.
         why_not: The error to report for the calls that are in no stage.
-        tokens: The tokens of the request and the response.
+        tokens: The tokens of the request and the response, without `cached`.
+        cached: The tokens of the request that the provider has read from its cache.
+        cost: What they cost; None if no price is configured.
+        estimated: The tokens of the request, estimated by rule; 0 if they were not estimated.
     """
 
     response: ModelResponse
@@ -98,6 +103,9 @@ class Responded:
     stages: tuple[tuple[int, ...], ...]
     why_not: str
     tokens: int
+    cached: int = 0
+    cost: float | None = None
+    estimated: int = 0
     kind: Literal["response"] = "response"
 
 
@@ -157,7 +165,44 @@ class RunEnded:
     kind: Literal["ended"] = "ended"
 
 
-Entry = RunBegun | LoopMessage | MessageDelivered | Responded | CallBegun | CallEnded | RunResumed | RunWaits | RunEnded
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Parts of the conversation are moved out of the prompt. They stay in the journal.
+
+    Attributes:
+        shortened: Results whose texts are replaced.
+        upto: How many messages the recap replaces, counted after the results were shortened; 0 for none.
+        recap: What stays of these messages.
+        text: The recap as the model sees it.
+        responses: How many responses of the model are among these messages.
+        window: The size of the model's window in tokens, if a refusal has told it; 0 otherwise.
+        tokens, cached, cost: What the summary used, as in `Responded`.
+    """
+
+    shortened: tuple[ShortenedResult, ...]
+    upto: int
+    recap: Recap | None
+    text: str
+    responses: int = 0
+    window: int = 0
+    tokens: int = 0
+    cached: int = 0
+    cost: float | None = None
+    kind: Literal["compacted"] = "compacted"
+
+
+Entry = (
+    RunBegun
+    | LoopMessage
+    | MessageDelivered
+    | Responded
+    | CallBegun
+    | CallEnded
+    | Compacted
+    | RunResumed
+    | RunWaits
+    | RunEnded
+)
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")], config=_BYTES)
 
 

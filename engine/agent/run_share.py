@@ -8,7 +8,6 @@ def share_of(run: ActiveRun) -> RunShare:
     """Return what is left of the budget of a run."""
     spent, budget = run.state.spent, run.budget
     return RunShare(
-        run.id,
         max(budget.turns - spent.turns, 0),
         max(budget.tool_calls - spent.tool_calls, 0),
         max(budget.tokens - spent.tokens, 0),

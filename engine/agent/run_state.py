@@ -6,6 +6,7 @@ place that says what an entry means, and a resumed run is in the state in which 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -17,12 +18,15 @@ from pydantic_ai.messages import (
 )
 
 from engine.agent.budget import Finish, Spent
+from engine.agent.compaction import CompactionPlan, compact
 from engine.agent.events import CallFinished
 from engine.agent.instructions import message_from
+from engine.agent.prompt_parts import PersonPart, RecapPart, ResultNote
 from engine.agent.refused_calls import RefusedCalls
 from engine.agent.run_entries import (
     CallBegun,
     CallEnded,
+    Compacted,
     Entry,
     LoopMessage,
     MessageDelivered,
@@ -32,8 +36,12 @@ from engine.agent.run_entries import (
     RunResumed,
     RunWaits,
 )
+from engine.contract.moved_content import RESULT
 from engine.contract.result import GRANTED_TOKENS, ToolCall, ToolResult
 from engine.stores.run_inbox import PERSON
+
+# The tokens that a provider reports are at least and at most so many times the estimated ones. Other numbers are wrong.
+_LEAST_RATIO, _MOST_RATIO = 0.5, 4.0
 
 
 @dataclass(slots=True)
@@ -76,9 +84,16 @@ class Round:
     def returns(self) -> list[ToolReturnPart]:
         """The results as messages for the model. Every call must have one."""
         return [
-            ToolReturnPart(part.tool_name, _text(self.results[at]), tool_call_id=part.tool_call_id)
+            ToolReturnPart(
+                part.tool_name, _text(self.results[at]), tool_call_id=part.tool_call_id, metadata=self._note(at)
+            )
             for at, part in enumerate(self.parts)
         ]
+
+    def _note(self, at: int) -> ResultNote:
+        call, result = self.response.calls[at], self.results[at]
+        handle = f"{RESULT}{result.audit.call_id}" if result.audit.call_id else ""
+        return ResultNote(handle, call.name, call.acquired, result.success, result.side_effects)
 
 
 @dataclass(slots=True)
@@ -94,6 +109,8 @@ class RunState:
         finished: The calls that have a result, in the order of the responses.
         repeated: The call that was refused as often as a run permits; None if there is none.
         round: The latest response; None before the first.
+        window: The size of the model's window in tokens, if a refusal has told it; 0 otherwise.
+        tokens_per_estimated: The tokens that the provider reported for the latest request, per estimated token.
         closing: The limit that was announced to the model before its last turn.
         changed: Whether a call has succeeded that may have changed something.
         interrupted: Whether the model must be told that the run was interrupted.
@@ -113,6 +130,8 @@ class RunState:
     repeated: CallFinished | None = None
     spent: Spent = field(default_factory=Spent)
     round: Round | None = None
+    window: int = 0
+    tokens_per_estimated: float = 1.0
     closing: Finish | None = None
     changed: bool = False
     interrupted: bool = False
@@ -122,12 +141,19 @@ class RunState:
     ended: RunEnded | None = None
     _refused: RefusedCalls = field(default_factory=RefusedCalls)
 
+    @classmethod
+    def after(cls, earlier: "RunState | None") -> Self:
+        """Return the state of a new run that continues the conversation of another one."""
+        if earlier is None:
+            return cls([])
+        return cls(earlier.history, window=earlier.window, tokens_per_estimated=earlier.tokens_per_estimated)
+
     def apply(self, entry: Entry) -> None:
         """Change the state by one entry."""
         match entry:
             case RunBegun():
                 self.message, self.instructions = entry.message, entry.instructions
-                self._say([UserPromptPart(content=list(entry.content) if len(entry.content) > 1 else entry.message)])
+                self._say([PersonPart(content=list(entry.content) if len(entry.content) > 1 else entry.message)])
             case Responded():
                 self._respond(entry)
             case CallBegun() if self.round is not None:
@@ -136,8 +162,8 @@ class RunState:
                 self.round.results[entry.call] = entry.result
                 if not self.round.open:
                     self._close_round(self.round)
-            case LoopMessage() | MessageDelivered():
-                self._hear(entry)
+            case LoopMessage() | MessageDelivered() | Compacted():
+                self._change_prompt(entry)
             case RunResumed():
                 self.waits = None
                 self.interrupted = self.changed
@@ -152,7 +178,10 @@ class RunState:
         self.history.append(entry.response)
         self.round = Round(entry)
         self.spent.turns += 1
-        self.spent.tokens += entry.tokens
+        self.spent.add(entry.tokens, entry.cached, entry.cost)
+        reported = entry.response.usage.input_tokens
+        if entry.estimated and reported:
+            self.tokens_per_estimated = min(max(reported / entry.estimated, _LEAST_RATIO), _MOST_RATIO)
         self.spent.tool_calls += sum(len(stage) for stage in entry.stages)
         self.said = (entry.response.text or "").strip() or self.said
         self.skills += [call.name for call in entry.calls if call.acquired]
@@ -168,13 +197,26 @@ class RunState:
             if self._refused.note(outcome, read_only=call.read_only) and self.repeated is None:
                 self.repeated = outcome
 
+    def _change_prompt(self, entry: LoopMessage | MessageDelivered | Compacted) -> None:
+        if isinstance(entry, Compacted):
+            self._compact(entry)
+        else:
+            self._hear(entry)
+
+    def _compact(self, entry: Compacted) -> None:
+        recap = RecapPart(content=entry.text, recap=entry.recap) if entry.recap is not None else None
+        compact(self.history, CompactionPlan(entry.shortened, entry.upto), recap)
+        self.window = entry.window
+        self.spent.add(entry.tokens, entry.cached, entry.cost)
+
     def _hear(self, entry: LoopMessage | MessageDelivered) -> None:
         if self.round is not None:
             self.round.judged = True
         if isinstance(entry, MessageDelivered):
             self._receive(entry)
             return
-        self._say([UserPromptPart(content=entry.text)])
+        part = PersonPart if entry.about == "person" else UserPromptPart
+        self._say([part(content=entry.text)])
         match entry.about:
             case "replan":
                 self.said = ""
@@ -192,7 +234,7 @@ class RunState:
             self.stopped = entry
         elif entry.sender == PERSON:
             self.added = entry.text
-            self._say([UserPromptPart(content=entry.text)])
+            self._say([PersonPart(content=entry.text)])
         else:
             self._say([UserPromptPart(content=message_from(entry.sender, entry.text))])
 

@@ -8,10 +8,9 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pydantic import TypeAdapter
-from pydantic_ai.messages import ModelMessage
 
 from engine.agent.active_run import ActiveRun
 from engine.agent.budget import Budget
@@ -24,7 +23,7 @@ from engine.stores.entry_writer import NewEntries, RunLease
 from engine.stores.run_journal import ENDED, RunEntryRow, RunHasEnded, RunJournal, RunRow
 
 _TURN = TypeAdapter(Turn)
-_COMPUTED = {"query", "agent_key", "share"}
+_COMPUTED = {"query", "agent_key", "run", "share"}
 
 
 class Runs:
@@ -65,7 +64,7 @@ class Runs:
             run_id: Its id in the journal; generated if empty.
         """
         previous = previous or self._earlier
-        state = RunState(previous.state.history if previous is not None else [])
+        state = RunState.after(previous.state if previous is not None else None)
         clock, journal = WorkClock(self._now), self._journal
         if journal is None:
             return ActiveRun("", state, RunRecorder(state, clock), turn, budget)
@@ -77,7 +76,7 @@ class Runs:
             return journal.create(run, message, setup, new, user=turn.user, agent=turn.agent, previous=before)
 
         recorder = RunRecorder(state, clock, journal, begin=begin)
-        return ActiveRun(run, state, recorder, turn, budget, self._patience_s, journal)
+        return ActiveRun(run, state, recorder, replace(turn, run=run), budget, self._patience_s, journal)
 
     async def open(self, run: str) -> ActiveRun:
         """Take the lease of a run of the journal and rebuild its state.
@@ -116,28 +115,28 @@ class Runs:
         setup = json.loads(row.setup)
         turn, budget = _TURN.validate_python(setup["turn"]), Budget(**setup["budget"])
         recorder = RunRecorder(state, clock, journal, lease=lease)
-        return ActiveRun(run, state, recorder, turn, budget, self._patience_s, journal)
+        return ActiveRun(run, state, recorder, replace(turn, run=run), budget, self._patience_s, journal)
 
 
 def rebuilt(journal: RunJournal, row: RunRow) -> tuple[RunState, list[RunEntryRow]]:
     """Return the state of a run, rebuilt from its entries, and these entries."""
-    state = RunState(history_before(journal, row))
+    state = RunState.after(state_before(journal, row))
     rows = journal.entries(row.id)
     for each in rows:
         state.apply(from_json(each.entry))
     return state, rows
 
 
-def history_before(journal: RunJournal, row: RunRow) -> list[ModelMessage]:
-    """Return the messages of the runs that precede a run in its conversation."""
+def state_before(journal: RunJournal, row: RunRow) -> RunState | None:
+    """Return the state after the runs that precede a run in its conversation; None if there are none."""
     chain: list[RunRow] = []
     before = row.previous
     while before:
         chain.append(journal.one(before))
         before = chain[-1].previous
-    history: list[ModelMessage] = []
+    state = None
     for earlier in reversed(chain):
-        state = RunState(history)
+        state = RunState.after(state)
         for each in journal.entries(earlier.id):
             state.apply(from_json(each.entry))
-    return history
+    return state

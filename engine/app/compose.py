@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from engine.agent.pacing import ModelPacing
+from engine.agent.run_contents import RunContents
 from engine.app.child_loop import LoopOfChildren
 from engine.app.databases import open_databases
 from engine.app.home import Home
@@ -22,6 +23,7 @@ from engine.app.settings import Settings
 from engine.contract.background import BackgroundService
 from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
+from engine.contract.moved_content import MovedContent
 from engine.contract.ports import Ports
 from engine.contract.prompt_block import PromptBlock
 from engine.contract.run_summary import RunObserver
@@ -227,7 +229,11 @@ async def compose(
         retrier=Retrier(budget=budget),
     )
     pipeline = Pipeline(parts)
-    provides |= {InnerCalls: InnerCalls(registry.find, pipeline), AuditView: journal.audit}
+    provides |= {
+        InnerCalls: InnerCalls(registry.find, pipeline),
+        AuditView: journal.audit,
+        MovedContent: RunContents(databases.runs),
+    }
     stack.push_async_callback(pipeline.aclose)
     stack.push_async_callback(services.child_loop.aclose)  # closed first, so that no run records cancelled calls
     return Components(

@@ -10,9 +10,11 @@ from engine.agent.events import OnEvent, ignore_event
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.agent.runs import Runs
+from engine.agent.usage import Price
+from engine.agent.window import WindowLimits
 from engine.app.engine import Engine
 from engine.app.models import endpoint_of
-from engine.app.settings import BudgetSettings
+from engine.app.settings import BudgetSettings, Settings
 from engine.contract.turn import Turn
 
 
@@ -73,6 +75,8 @@ async def open_conversation(
             runs=await asyncio.to_thread(runs_of, engine, source, continues),
             leave_open=leave_open,
             may_wait=may_wait,
+            window=window_of(engine.settings),
+            price=price_of(engine.settings),
         )
 
 
@@ -88,6 +92,22 @@ def new_client(engine: Engine) -> ModelClient:
 def configured_budget(limits: BudgetSettings) -> Budget:
     """Return the limits of a run as configured in `[budget]`."""
     return Budget(limits.turns, limits.tool_calls, limits.tokens, limits.wall_s)
+
+
+def window_of(settings: Settings) -> WindowLimits:
+    """Return the window of the chat model as configured in `[model]` and `[context]`."""
+    context = settings.context
+    return WindowLimits(settings.model.context_tokens, context.compact_at, context.compact_to, context.summary)
+
+
+def price_of(settings: Settings) -> Price | None:
+    """Return the price of the chat model as configured in `[prices]`; None if there is none."""
+    price = settings.prices.get(settings.model.name or "")
+    if price is None:
+        return None
+    read = price.input if price.cache_read is None else price.cache_read
+    written = price.input if price.cache_write is None else price.cache_write
+    return Price(price.input, price.output, read, written, price.currency)
 
 
 def runs_of(engine: Engine, source: str = "", continues: str = "") -> Runs:

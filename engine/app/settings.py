@@ -45,11 +45,51 @@ class ModelSettings(Endpoint):
         sees: Whether the model accepts images. If so, it is also the vision model.
         native_tools: Whether the model has native tool calls. If not, it calls tools in its text (TAG-4).
         concurrent: The maximum number of requests that the runs of one engine make at the same time.
+        context_tokens: The size of the model's window in tokens; 0 if it is unknown. Then parts of a conversation are
+            moved out of the prompt only after the provider has refused a request as too long (LOOP-6).
     """
 
     sees: bool = False
     native_tools: bool = True
     concurrent: int = Field(default=32, ge=1)
+    context_tokens: int = Field(default=0, ge=0)
+
+
+class ContextSettings(Section):
+    """When parts of a long conversation are moved out of the prompt (LOOP-6).
+
+    Attributes:
+        compact_at: The share of the model's window at which a request is too long.
+        compact_to: The share of the window that a request has after parts were moved out, if possible.
+        summary: Whether the chat model summarizes turns that are moved out (`model`), or only the rules do (`rule`).
+    """
+
+    compact_at: float = Field(default=0.8, gt=0, le=0.95)
+    compact_to: float = Field(default=0.4, gt=0, le=0.95)
+    summary: Literal["model", "rule"] = "model"
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> Self:
+        if self.compact_to >= self.compact_at:
+            raise ValueError("compact_to must be less than compact_at")
+        return self
+
+
+class PriceSettings(Section):
+    """The price of a model, in `currency` per million tokens. Knackbox knows no prices by itself: they change.
+
+    Attributes:
+        input: Tokens of requests.
+        output: Tokens of responses.
+        cache_read: Tokens of requests that the provider has read from its cache; by default as `input`.
+        cache_write: Tokens of requests that the provider has written to its cache; by default as `input`.
+    """
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cache_read: float | None = Field(default=None, ge=0)
+    cache_write: float | None = Field(default=None, ge=0)
+    currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
 
 
 class ImageClientSettings(Endpoint):
@@ -77,7 +117,10 @@ class ImageClientSettings(Endpoint):
 
 
 class BudgetSettings(Section):
-    """Limits of the loop's work on one message (LOOP-2). `tokens` counts input and output; `wall_s` is in seconds."""
+    """Limits of the loop's work on one message (LOOP-2). `wall_s` is in seconds.
+
+    `tokens` counts requests and responses, without what the provider has read from its cache.
+    """
 
     turns: int = Field(default=40, ge=1)
     tool_calls: int = Field(default=200, ge=1)
@@ -346,6 +389,7 @@ class Settings(Section):
         image: A model that generates images.
         image_gen_clients: Further image models, by name.
         mcp_servers: MCP servers, by name.
+        prices: The prices of models, by the name of the model.
         packs: The settings of third-party packs, in a table for each, by entry-point name.
     """
 
@@ -355,6 +399,8 @@ class Settings(Section):
     vision: Endpoint = Endpoint()
     image: ImageClientSettings = ImageClientSettings()
     image_gen_clients: Mapping[ClientName, ImageClientSettings] = Field(default_factory=dict)
+    context: ContextSettings = ContextSettings()
+    prices: Mapping[str, PriceSettings] = Field(default_factory=dict)
     budget: BudgetSettings = BudgetSettings()
     runs: RunSettings = RunSettings()
     skills: SkillSettings = SkillSettings()

@@ -9,14 +9,8 @@ from engine.contract.spec import Band, PermissionLevel
 
 @dataclass(frozen=True, slots=True)
 class RunShare:
-    """The run of the loop that a turn belongs to, and what is left of its budget.
+    """What is left of the budget of the run that a turn belongs to. `wall_s` is in seconds."""
 
-    Attributes:
-        run: The id of the run in the journal.
-        wall_s: Seconds.
-    """
-
-    run: str
     turns: int
     tool_calls: int
     tokens: int
@@ -38,8 +32,9 @@ class Turn:
         log_tool_annotations: Whether to log the annotations of each called tool (ACCESS-10).
         most_caps: The capabilities that the turn can have at most, whatever its agent holds; None for no limit.
         workspace: The id of the child run whose own workspace the turn uses; "" for the engine's workspace.
-        share: The run that the turn belongs to; None outside of the loop.
+        share: What is left of the budget of `run`; None if `run` is empty.
         agent_key: A string that identifies the pair of user and agent.
+        run: The id of the run of the loop that the turn belongs to; "" if it belongs to none that is stored.
         project: The id of the project that the work belongs to; "" for none. It is shown in the prompt instead of the
             user's active project.
         band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
@@ -62,6 +57,7 @@ class Turn:
     most_caps: frozenset[str] | None = None
     workspace: str = ""
     share: RunShare | None = field(default=None, compare=False)
+    run: str = field(default="", compare=False)
     # Computed once, because every call reads it.
     agent_key: str = field(init=False, compare=False, repr=False)
 

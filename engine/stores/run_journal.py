@@ -41,6 +41,7 @@ from engine.stores.sqlite_file import connect, explained
 KEPT = 1_000  # runs
 OPEN, WAITING, ENDED = "open", "waiting", "ended"
 _TITLE_CHARACTERS = 200
+NAME_CHARACTERS = 200  # of users and agents
 
 _SCHEMA = MetaData()
 _RUNS = Table(
@@ -171,8 +172,8 @@ class RunJournal:
         """Add a run with its first entries, and return the lease of it. Delete runs beyond the limit."""
         row = {
             "id": run,
-            "user": user[:_TITLE_CHARACTERS],
-            "agent": agent[:_TITLE_CHARACTERS],
+            "user": user[:NAME_CHARACTERS],
+            "agent": agent[:NAME_CHARACTERS],
             "message": message[:_TITLE_CHARACTERS],
             "setup": setup,
             "previous": previous or None,
@@ -283,7 +284,7 @@ class RunJournal:
 
     def latest(self, source: str, user: str, agent: str) -> RunRow | None:
         """Return the newest run that something began, such as ``"chat"``, for a user and an agent; None without one."""
-        by = (_RUNS.c.user == user[:_TITLE_CHARACTERS]) & (_RUNS.c.agent == agent[:_TITLE_CHARACTERS])
+        by = (_RUNS.c.user == user[:NAME_CHARACTERS]) & (_RUNS.c.agent == agent[:NAME_CHARACTERS])
         began = by & (func.json_extract(_RUNS.c.setup, "$.source") == source)
         with self._records.read() as connection:
             query = select(_RUNS).where(began).order_by(_RUNS.c.number.desc()).limit(1)

@@ -136,8 +136,9 @@ class ScriptedModel:
         return "tool_calls" if reply["calls"] else "stop"
 
     @staticmethod
-    def _usage(reply: Reply) -> dict[str, int]:
-        return {"prompt_tokens": reply["tokens"], "completion_tokens": 0, "total_tokens": reply["tokens"]}
+    def _usage(reply: Reply) -> dict[str, Any]:
+        usage = {"prompt_tokens": reply["tokens"], "completion_tokens": 0, "total_tokens": reply["tokens"]}
+        return usage | reply.get("usage", {})
 
     @staticmethod
     def _envelope(kind: str) -> dict[str, Any]:

@@ -73,8 +73,8 @@ def pieces(rows: Sequence[RunEntryRow]) -> Iterator[Piece]:
             case "message":
                 heading = "User" if entry["about"] == "person" else f"Message of the loop ({entry['about']})"
                 yield heading, entry["text"], "text"
-            case "delivered":
-                yield _delivered(entry)
+            case "compacted" | "delivered" as kind:
+                yield _compacted(entry) if kind == "compacted" else _delivered(entry)
             case "resumed":
                 yield "Resumed", "", "text"
             case "waits":
@@ -87,6 +87,11 @@ def read_upto(rows: Sequence[RunEntryRow]) -> int:
     """Return the number of the latest message of the inbox that was delivered; 0 if there is none."""
     entries = [json.loads(row.entry) for row in rows]
     return max((entry["number"] for entry in entries if entry["kind"] == "delivered"), default=0)
+
+
+def _compacted(entry: dict[str, Any]) -> Piece:
+    what = f"{len(entry['shortened'])} results shortened, {entry['upto']} messages replaced"
+    return f"Moved out of the prompt ({what})", entry["text"], "text"
 
 
 def _delivered(entry: dict[str, Any]) -> Piece:

@@ -16,6 +16,7 @@ from engine.agent.events import (
     Event,
     MessageReceived,
     ModelAwaited,
+    PromptCompacted,
     Replanned,
     Report,
     TextPiece,
@@ -84,8 +85,9 @@ class RunWatcher:
                 self._streamed = ""  # what was streamed before it is not the answer
                 what = "stop" if stop else "message"
                 self._log(f"✉ {what} from {sender}: {text}")
-            case Replanned(reason):
-                self._log(f"⟳ new plan: {reason}")
+            case PromptCompacted() | Replanned():
+                self._break_line()
+                self._log(step_of(event))
 
     def close(self, report: Report) -> None:
         """End the output of one run: print the answer if it was not streamed, and what the run cost."""
@@ -110,6 +112,8 @@ class RunWatcher:
     def _cost(self, report: Report) -> str:
         """Return a line such as ``2 turns, 1 call, 1,234 tokens, 5.6 s; 2,345 tokens so far``."""
         parts = [counted(report.turns, "turn"), counted(len(report.calls), "call"), counted(report.tokens, "token")]
+        parts += [f"{report.cached_tokens:,} cached"] if report.cached_tokens else []
+        parts += [f"{report.cost:.4f} {report.currency}"] if report.cost is not None else []
         parts += [f"{time.monotonic() - self._began:.1f} s"] if self._began is not None else []
         total = f"; {counted(self.tokens, 'token')} so far" if self.tokens != report.tokens else ""
         return ", ".join(parts) + total
@@ -139,6 +143,13 @@ class RunWatcher:
             sys.stdout.flush()
 
 
+def step_of(event: PromptCompacted | Replanned) -> str:
+    """Return a line about something that the loop did by itself."""
+    if isinstance(event, Replanned):
+        return f"⟳ new plan: {event.reason}"
+    return f"▤ the prompt was nearly full: {event.results} results shortened, {event.messages} messages summarized"
+
+
 def counted(number: int, what: str) -> str:
     """Return a number with its noun, such as ``1 call`` or ``1,234 tokens``."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
@@ -165,6 +176,9 @@ def as_object(report: Report) -> dict[str, Any]:
         "answer": report.answer,
         "turns": report.turns,
         "tokens": report.tokens,
+        "cached_tokens": report.cached_tokens,
+        "cost": report.cost,
+        "currency": report.currency,
         "calls": [
             {
                 "tool": one.call.name,
