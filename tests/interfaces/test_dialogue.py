@@ -164,7 +164,7 @@ async def test_commands_show_what_the_command_line_shows_and_change_the_conversa
         assert "another terminal" in await terminal.say("/serve")
         assert "No closing quotation" in await terminal.say("/runs show 'x")
         assert "10 tokens" in await terminal.say("/cost")
-        assert "there is no run" in (await terminal.say("/resume 12345678")).lower()
+        assert "no run" in (await terminal.say("/resume 12345678")).lower()
         await terminal.say("/new")
         assert "Second." in await terminal.say("anew")
         assert said(model) == ["anew"]

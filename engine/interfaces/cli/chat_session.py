@@ -53,13 +53,14 @@ async def open_chat(engine: Engine, request: ChatRequest, on_event: OnEvent, *, 
         UnknownRun: There is no such run.
         ConfigError: There is nothing to continue, no model is configured, or the agent or project is unknown.
     """
-    row = await asyncio.to_thread(_row, engine, request)
-    agent, project = request.agent, request.project
+    row = await asyncio.to_thread(latest_run, engine, request)
+    agent = request.agent
+    project = await _project_id(engine, request.project) if request.project else ""
     if row is not None:
         # A conversation goes on with the rights and the project that it had.
         agent = agent or (row.agent if row.agent != _MAIN.agent else None)
         project = project or json.loads(row.setup)["turn"].get("project", "")
-    turn = replace(_MAIN, project=await _project_id(engine, project)) if project else None
+    turn = replace(_MAIN, project=project) if project else None
     ended = row is not None and row.state == ENDED
     opened = open_conversation(
         engine,
@@ -76,8 +77,12 @@ async def open_chat(engine: Engine, request: ChatRequest, on_event: OnEvent, *, 
         yield Chat(engine, conversation, unfinished, earlier)
 
 
-def _row(engine: Engine, request: ChatRequest) -> RunRow | None:
-    """Return the latest run of the conversation to continue; None for a new conversation."""
+def latest_run(engine: Engine, request: ChatRequest) -> RunRow | None:
+    """Return the latest run of the conversation to continue; None for a new conversation. Blocks.
+
+    Raises:
+        ConfigError: There is no such run, or another process works on it.
+    """
     if request.resume:
         return _free(engine.runs.one(request.resume))
     if not request.latest:

@@ -12,7 +12,7 @@ from engine.agent.events import Report
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError
 from engine.interfaces.cli.chat_request import ChatRequest
-from engine.interfaces.cli.chat_session import Chat, open_chat
+from engine.interfaces.cli.chat_session import Chat, latest_run, open_chat
 from engine.interfaces.cli.line_editor import LineEditor, LineInterrupted
 from engine.interfaces.cli.run_watcher import RunWatcher, as_object, counted, shorten
 from engine.interfaces.cli.session import opened_engine
@@ -181,12 +181,12 @@ class Dialogue:
             case "new":
                 return True, replace(request, latest=False, resume="")
             case "resume":
-                wanted = await asyncio.to_thread(self._resumable, rest[0] if rest else "")
-                return wanted, replace(request, latest=not rest, resume=rest[0] if rest else "")
+                wanted = replace(request, latest=not rest, resume=rest[0] if rest else "")
+                return await asyncio.to_thread(self._can_open, wanted), wanted
             case "help":
                 emit(help_text(self._known()))
             case "cost":
-                say(f"{counted(self._watcher.tokens, 'token')} in this dialogue, as the provider reported them.")
+                say(f"{counted(self._watcher.tokens, 'token')} in this dialogue, without runs that were stopped.")
             case "cancel":
                 await self._cancel(rest[0] if rest else self._latest)
             case _:
@@ -197,15 +197,12 @@ class Dialogue:
                     await self._run_command([name, *rest])
         return False, None
 
-    def _resumable(self, run: str) -> bool:
-        """Return whether a run can be resumed here; if not, say why. Blocks."""
+    def _can_open(self, request: ChatRequest) -> bool:
+        """Return whether there is such a conversation and nobody works on it; if not, say why. Blocks."""
         try:
-            row = self._engine.runs.one(run) if run else None
+            latest_run(self._engine, request)
         except ConfigError as error:
             say(str(error))
-            return False
-        if row is not None and row.working:
-            say(f"the run {run} is being worked on. /runs follow {run} shows it.")
             return False
         return True
 

@@ -46,7 +46,7 @@ class RunWatcher:
         self._streamed = ""
         self._progress_lines: dict[str, int] = {}  # lines printed, by id of the running call
         self._began: float | None = None
-        self.tokens = 0  # of all runs
+        self.tokens = 0  # of all runs that were not stopped
 
     def __call__(self, event: Event) -> None:
         self._wait_ends()
@@ -73,8 +73,8 @@ class RunWatcher:
             case CallFinished(call, result):
                 self._progress_lines.pop(call.id, None)
                 took = f"{result.audit.duration_ms:.0f} ms"
-                mark = ("✓", "green") if result.success else ("✗", "red")
-                self._log(f" {call.name} {took} {result.text}", mark)
+                mark = ("✓ ", "green") if result.success else ("✗ ", "red")
+                self._log(f"{call.name} {took} {result.text}", mark)
             case ModelAwaited(error, wait_s):
                 self._break_line()
                 self._streamed = ""  # the response starts again
@@ -91,7 +91,8 @@ class RunWatcher:
 
     def close(self, report: Report) -> None:
         """End the output of one run: print the answer if it was not streamed, and what the run cost."""
-        self.interrupted()
+        self._wait_ends()
+        self._break_line()
         self.tokens += report.tokens
         if self._stream and not self._streamed.rstrip().endswith(report.answer):
             emit(report.answer)
@@ -108,6 +109,9 @@ class RunWatcher:
         """End the output of a run that was stopped."""
         self._wait_ends()
         self._break_line()
+        self._streamed = ""
+        self._began = None
+        self._progress_lines.clear()
 
     def _cost(self, report: Report) -> str:
         """Return a line such as ``2 turns, 1 call, 1,234 tokens, 5.6 s; 2,345 tokens so far``."""
