@@ -5,15 +5,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from builtin_tools.swarm.pack import open_pack
 from engine import Engine
-from engine.app.plugins import TOOL_SOURCES, find
 from engine.app.settings import Settings
 from tests.agent.run_script import rounds_of
 from tests.agent.run_tools import Effects, source
 from tests.agent.scripted_model import Reply, calls, says
-
-__all__ = ["Tasks", "last_result", "opened", "open_pack", "TOOL_SOURCES", "find"]
 
 Answer = Callable[[dict[str, Any]], Reply]
 
