@@ -72,6 +72,24 @@ class ModelAwaited:
 
 
 @dataclass(frozen=True, slots=True)
+class Nudged:
+    """The model only announced work, and was told to do it. This happens at most once per run."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookFailed:
+    """A hook failed or was too slow. The run goes on.
+
+    Attributes:
+        hook: The class and the method.
+        error: What went wrong.
+    """
+
+    hook: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class MessageReceived:
     """A message that was sent to the run has been added to the conversation.
 
@@ -85,7 +103,18 @@ class MessageReceived:
     stop: bool = False
 
 
-Event = MessageReceived | ModelAwaited | TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
+Event = (
+    TurnStarted
+    | TextPiece
+    | CallStarted
+    | CallProgress
+    | CallFinished
+    | Replanned
+    | MessageReceived
+    | Nudged
+    | HookFailed
+    | ModelAwaited
+)
 OnEvent = Callable[[Event], None]
 
 

@@ -37,13 +37,13 @@ class LoopMessage:
     """A message to the model from the loop itself.
 
     Attributes:
-        about: Its occasion: a new strategy, the last turn, an interruption, or a further message of a person in a
-            forked run.
+        about: Its occasion: a new strategy, the last turn, an interruption, a reply that only announced work, or a
+            further message of a person in a forked run.
         finish: Which limit is reached, if this announces the last turn.
     """
 
     text: str
-    about: Literal["replan", "closing", "resumed", "person"]
+    about: Literal["replan", "closing", "resumed", "nudge", "person"]
     finish: Finish | None = None
     kind: Literal["message"] = "message"
 
@@ -73,11 +73,13 @@ class RequestedCall:
         name: The name of the tool in the engine.
         acquired: Whether the tool is a skill, which stays on the list after its use.
         read_only: Whether the call changes nothing.
+        meta: Whether the tool only shows what the agent itself knows or can do (`META_TOOL`).
     """
 
     name: str
     acquired: bool = False
     read_only: bool = False
+    meta: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Responded:
             does not allow are in none.
         why_not: The error to report for the calls that are in no stage.
         tokens: The tokens of the request and the response.
+        announces: Whether it only announces work that it could have done, because tools were offered.
     """
 
     response: ModelResponse
@@ -98,6 +101,7 @@ class Responded:
     stages: tuple[tuple[int, ...], ...]
     why_not: str
     tokens: int
+    announces: bool = False
     kind: Literal["response"] = "response"
 
 

@@ -1,11 +1,12 @@
 """Opens a conversation in which the configured chat model uses an open engine. Importing this module takes seconds."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from engine.agent import instructions
 from engine.agent.budget import Budget
 from engine.agent.events import OnEvent, ignore_event
+from engine.agent.hooks import LoopHooks
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.agent.runs import Runs
@@ -26,6 +27,7 @@ async def open_conversation(
     budget: Budget | None = None,
     leave_open: bool = False,
     may_wait: bool = True,
+    hooks: Sequence[LoopHooks] = (),
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -39,6 +41,7 @@ async def open_conversation(
         budget: The limits of each run; None for the configured ones.
         leave_open: Whether a run whose task is cancelled can be resumed. If not, the run ends.
         may_wait: Whether a run that needs an approval, or a model that is down, stops and can be resumed.
+        hooks: Called before and after the turns and calls of each run.
 
     Raises:
         ConfigError: No model is configured, its key is missing, or the agent cannot be used.
@@ -60,6 +63,7 @@ async def open_conversation(
             runs=runs_of(engine),
             leave_open=leave_open,
             may_wait=may_wait,
+            hooks=hooks,
         )
 
 

@@ -20,6 +20,7 @@ from engine.agent.events import (
     Event,
     MessageReceived,
     ModelAwaited,
+    Nudged,
     Replanned,
     Report,
     TextPiece,
@@ -141,6 +142,10 @@ class Watcher:
                 self._streamed = ""  # what was streamed before it is not the answer
                 what = "stop" if stop else "message"
                 self._err.print(f"[dim]✉ {what} from {escape(sender)}: {escape(printable(shorten(text)))}[/dim]")
+            case Nudged():
+                self._break_line()
+                self._streamed = ""  # what was streamed before it is not the answer
+                self._err.print("[dim]↻ it only announced work, and was told to do it[/dim]")
             case Replanned(reason):
                 self._err.print(f"[dim]⟳ new plan: {escape(shorten(reason))}[/dim]")
 
