@@ -8,6 +8,7 @@ from typing import Any
 from pydantic_ai.messages import ToolCallPart
 
 from engine.agent.events import CallFinished, CallProgress, CallStarted, OnEvent
+from engine.agent.hooks import HookCalls, HookedTurn
 from engine.agent.host import ToolHost
 from engine.agent.recorder import RunRecorder
 from engine.agent.run_entries import CallBegun, CallEnded, RequestedCall
@@ -16,7 +17,7 @@ from engine.agent.text_calls import problem_of
 from engine.contract.context import no_progress
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult
-from engine.contract.spec import Origin, ToolSpec
+from engine.contract.spec import META_TOOL, Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.in_flight import BeforeRun
 from engine.dispatch.stages import stages
@@ -35,22 +36,24 @@ class CallRound:
     Whatever happens, each call has a result afterwards (CALL-1), unless the run has to wait for an approval.
     """
 
-    def __init__(self, current: Round, recorder: RunRecorder, now: datetime) -> None:
+    def __init__(self, current: Round, recorder: RunRecorder, now: datetime, hooks: HookCalls | None = None) -> None:
         """Create a round.
 
         Args:
             current: The response, and the results so far.
             recorder: Records the results.
             now: The time, which decides whether the key of an interrupted call still protects it.
+            hooks: Called before and after each call.
         """
         self._round = current
         self._recorder = recorder
         self._now = now
+        self._hooks = hooks or HookCalls()
         # Calls that an earlier process began. Those that this process begins end in it.
         self._interrupted = {at: keyed for at, keyed in current.begun.items() if at not in current.results}
         self.unapproved = ""  # why a call could not be approved: nobody could be asked, or nobody answered
 
-    async def run(self, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
+    async def run(self, host: ToolHost, hooked: HookedTurn, on_event: OnEvent) -> None:
         """Dispatch the calls in stages, each of which is a group of calls that run at the same time (CALL-7).
 
         The signal of a control tool, such as `replan`, takes effect after the stage of the tool.
@@ -62,7 +65,7 @@ class CallRound:
                 async with asyncio.TaskGroup() as group:
                     for at in stage:
                         if at not in self._round.results:
-                            group.create_task(self._one(at, host, turn, on_event))
+                            group.create_task(self._one(at, host, hooked, on_event))
         except asyncio.CancelledError:
             if not self._recorder.leave_open:
                 self._skip("cancelled", NOT_BEGUN)
@@ -92,7 +95,7 @@ class CallRound:
                 result = refused(reason, why) if at in allowed else refused("budget", self._round.response.why_not)
                 self._recorder.note(CallEnded(at, result))
 
-    async def _one(self, at: int, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
+    async def _one(self, at: int, host: ToolHost, hooked: HookedTurn, on_event: OnEvent) -> None:
         call = self._round.calls[at]
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -106,12 +109,13 @@ class CallRound:
                 await self._recorder.record(CallBegun(at, keyed=bool(spec.idempotency_key_fields)))
 
         try:
-            if self._may_run(at):
-                result = await dispatch(
-                    host, turn, self._round.parts[at], call.name, progress=report_progress, before_run=note_begin
-                )
-            else:
+            if not self._may_run(at):
                 result = interrupted(call)
+            elif why := await self._hooks.before_call(hooked, call):
+                result = refused("hook", f"{call.name} was not called: {why}")
+            else:
+                part, turn = self._round.parts[at], hooked.turn
+                result = await dispatch(host, turn, part, call.name, progress=report_progress, before_run=note_begin)
         except asyncio.CancelledError:
             if self._recorder.leave_open:
                 raise
@@ -124,6 +128,7 @@ class CallRound:
             return
         await self._recorder.record(CallEnded(at, result))
         on_event(CallFinished(call, result))
+        await self._hooks.after_call(hooked, call, result)
 
     def _may_run(self, at: int) -> bool:
         """Return whether the call may run, although it may have been begun before the process was killed."""
@@ -177,7 +182,8 @@ def _requested(name: str, spec: ToolSpec | None) -> RequestedCall:
     if spec is None:
         return RequestedCall(name, read_only=True)  # there is no such tool, so nothing will change
     read_only = spec.annotations.read_only or spec.name == "replan"
-    return RequestedCall(name, acquired=spec.origin is not Origin.STATIC, read_only=read_only)
+    meta = spec.annotations.read_only and spec.meta.get(META_TOOL) is True
+    return RequestedCall(name, acquired=spec.origin is not Origin.STATIC, read_only=read_only, meta=meta)
 
 
 def refused(reason: str, error: str) -> ToolResult:

@@ -85,6 +85,24 @@ class PromptCompacted:
 
 
 @dataclass(frozen=True, slots=True)
+class Nudged:
+    """The model only announced work, and was told to do it. This happens at most once per run."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookFailed:
+    """A hook failed or was too slow. The run goes on.
+
+    Attributes:
+        hook: The class and the method.
+        error: What went wrong.
+    """
+
+    hook: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class MessageReceived:
     """A message that was sent to the run has been added to the conversation.
 
@@ -102,8 +120,10 @@ Event = (
     CallFinished
     | CallProgress
     | CallStarted
+    | HookFailed
     | MessageReceived
     | ModelAwaited
+    | Nudged
     | PromptCompacted
     | Replanned
     | TextPiece

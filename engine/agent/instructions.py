@@ -23,6 +23,11 @@ RESUMED = (
     "may be gone. Files are as they were."
 )
 
+NUDGE = (
+    "You announced work but made no call, so nothing was done. Make the calls now. If nothing is left to do, answer "
+    "the user with what the results show; if you need something from the user, ask for it."
+)
+
 
 def replan(reason: str) -> str:
     """Return the message to send after the control signal `replan` or a FATAL failure."""

@@ -7,7 +7,7 @@ Importing this module loads the model client, which takes seconds.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -15,11 +15,15 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 from engine.agent import instructions
 from engine.agent.active_run import ActiveRun, cancel_active_run
-from engine.agent.budget import Budget, Finish
+from engine.agent.announcement import announces_work
+from engine.agent.budget import Budget, Finish, Spent
 from engine.agent.calls import CallRound, control_signal, fatal_reason, requested_calls
 from engine.agent.context_overflow import context_overflow
+from engine.agent.event_stream import EventListeners, stream_run
 from engine.agent.events import (
+    Event,
     ModelAwaited,
+    Nudged,
     OnEvent,
     PromptCompacted,
     Replanned,
@@ -28,6 +32,7 @@ from engine.agent.events import (
     TurnStarted,
     ignore_event,
 )
+from engine.agent.hooks import HookCalls, HookedTurn, LoopHooks
 from engine.agent.host import ToolHost
 from engine.agent.inbox import deliver_messages, why_stopped
 from engine.agent.model import ModelClient, ModelError
@@ -64,6 +69,7 @@ class Conversation:
         may_wait: bool = True,
         window: WindowLimits | None = None,
         price: Price | None = None,
+        hooks: Sequence[LoopHooks] = (),
     ) -> None:
         """Start an empty conversation.
 
@@ -83,12 +89,13 @@ class Conversation:
             window: The size of the model's window, and when parts of the conversation are moved out of the prompt. None
                 if it is unknown: then parts are moved out when the provider refuses a request as too long.
             price: The price of the model; None if costs are not counted.
+            hooks: Called before and after turns and calls.
         """
         self._host = host
         self._model = model
         self._turn = turn or Turn()
         self._budget = budget or Budget()
-        self._on_event = on_event
+        self._on_event = EventListeners(on_event)
         self._system = system + instructions.DISCOVERY if self._turn.use_tool_search_flow else system
         self._stream = stream
         self._runs = runs or Runs()
@@ -96,6 +103,7 @@ class Conversation:
         self._may_wait = may_wait
         self.window = ContextWindow(self._ask_for_text, window, price)
         self.price = price
+        self.hooks = HookCalls(hooks, self._on_event)
         self._run: ActiveRun | None = None  # the latest run
 
     @property
@@ -127,6 +135,17 @@ class Conversation:
         """
         self._run = run
         return await self._work_on(run, lambda: run.recorder.record(RunResumed()))
+
+    def stream(self, message: str) -> AsyncGenerator[Event | Report]:
+        """Work on one message as `run` does, and yield the events while they happen, and the report last.
+
+        Closing the iterator, or cancelling the task that waits for it, cancels the run.
+        """
+        return stream_run(lambda: self.run(message), self._on_event)
+
+    def stream_resumed(self, run: ActiveRun) -> AsyncGenerator[Event | Report]:
+        """Continue a run as `resume` does, and yield the events and the report as `stream` does."""
+        return stream_run(lambda: self.resume(run), self._on_event)
 
     async def _begin(self, run: ActiveRun, message: str) -> None:
         """Record the message, with what packs add to the prompt."""
@@ -210,7 +229,7 @@ class LoopRun:
     async def to_the_end(self) -> Report:
         """Run the calls of the latest response, judge the results and ask the model again, until the run stops."""
         while True:
-            report = await self._run_calls() or self._judge()
+            report = await self._run_calls() or await self._finish_turn()
             if report is not None and not await self._must_go_on(report):
                 return report
             await deliver_messages(self._run, self._on_event)
@@ -229,14 +248,29 @@ class LoopRun:
         latest = self._state.round
         if latest is None or not latest.open:
             return None
-        calls = CallRound(latest, self._recorder, datetime.now(UTC))
-        await calls.run(self._host, self._turn(), self._on_event)
+        calls = CallRound(latest, self._recorder, datetime.now(UTC), self._talk.hooks)
+        await calls.run(self._host, self._hooked(self._state.spent.turns), self._on_event)
         return self.account(Finish.APPROVAL, calls.unapproved) if calls.unapproved else None
+
+    def _hooked(self, number: int) -> HookedTurn:
+        return HookedTurn(self._run.id, number, self._turn())
+
+    async def _finish_turn(self) -> Report | None:
+        """Call the hooks after a turn, and judge its results."""
+        latest = self._state.round
+        if latest is not None and not latest.judged:
+            text = latest.response.response.text or ""
+            await self._talk.hooks.after_turn(self._hooked(self._state.spent.turns), text, latest.outcomes)
+        return self._judge()
 
     def _judge(self) -> Report | None:
         """Return a report if the run ends here. If a result demands a different strategy, tell the model."""
         latest, closing = self._state.round, self._state.closing
         if latest is not None and not latest.judged:
+            if latest.response.announces and not self._state.nudged:
+                self._recorder.note(LoopMessage(instructions.NUDGE, "nudge"))
+                self._on_event(Nudged())
+                return None
             if not latest.parts:
                 answer = (latest.response.response.text or "").strip()
                 return self.report(
@@ -289,6 +323,8 @@ class LoopRun:
         specs = await self._host.get_active_tool_definitions(turn)
         await self._move_out(await self._talk.window.too_long(state, specs))
         self._on_event(TurnStarted(state.spent.turns + 1, turn.query or "", tuple(spec.name for spec in specs)))
+        await self._recorder.flush()
+        await self._talk.hooks.before_turn(self._hooked(state.spent.turns + 1))
         response = await self._response(specs)
         responded = self._responded(response, specs, self._talk.window.estimate(state, specs))
         if responded.calls:
@@ -340,7 +376,19 @@ class LoopRun:
         left = budget.tool_calls - spent.tool_calls if over is None else 0
         why_not = f"Not run: the budget of {budget.describe(over or Finish.TOOL_CALLS)} is used up."
         calls, stages = requested_calls(parts, specs, left)
-        return Responded(response, calls, stages, why_not, used.tokens, used.cached, used.cost, estimated)
+        announces = bool(specs) and not parts and over is None and self._announces(response, used.tokens)
+        return Responded(response, calls, stages, why_not, used.tokens, used.cached, used.cost, estimated, announces)
+
+    def _announces(self, response: ModelResponse, tokens: int) -> bool:
+        """Return whether a response without a call only announces work, and the budget allows to do it."""
+        state = self._state
+        spent = Spent(state.spent.turns + 1, state.spent.tool_calls, state.spent.tokens + tokens)
+        if spent.last_turn(self._budget) is not None or spent.used_up(self._budget) is not None:
+            return False
+        before = state.round.response.calls if state.round is not None else ()
+        if before and all(call.meta for call in before):  # the reply describes the agent itself
+            return False
+        return announces_work(response.text or "")
 
     def _turn(self) -> Turn:
         """Return the next turn. Its query is what the user wrote, the model's latest text, and names of used skills."""

@@ -94,6 +94,15 @@ class RunRecorder:
         if self._journal is not None:
             await asyncio.shield(asyncio.ensure_future(self._write_waiting(self._journal)))
 
+    async def flush(self) -> None:
+        """Wait until all entries that were noted are stored.
+
+        Raises:
+            LeaseLost, ConfigError: As for `record`.
+        """
+        if self._waiting:
+            await self.record()
+
     async def record_answer(self, ended: RunEnded) -> bool:
         """Record the end of the run, unless somebody has sent a message to it that was not delivered.
 

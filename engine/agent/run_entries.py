@@ -39,13 +39,13 @@ class LoopMessage:
     """A message to the model from the loop itself.
 
     Attributes:
-        about: Its occasion: a new strategy, the last turn, an interruption, or a further message of a person in a
-            forked run.
+        about: Its occasion: a new strategy, the last turn, an interruption, a reply that only announced work, or a
+            further message of a person in a forked run.
         finish: Which limit is reached, if this announces the last turn.
     """
 
     text: str
-    about: Literal["replan", "closing", "resumed", "person"]
+    about: Literal["replan", "closing", "resumed", "nudge", "person"]
     finish: Finish | None = None
     kind: Literal["message"] = "message"
 
@@ -75,11 +75,13 @@ class RequestedCall:
         name: The name of the tool in the engine.
         acquired: Whether the tool is a skill, which stays on the list after its use.
         read_only: Whether the call changes nothing.
+        meta: Whether the tool only shows what the agent itself knows or can do (`META_TOOL`).
     """
 
     name: str
     acquired: bool = False
     read_only: bool = False
+    meta: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class Responded:
         cached: The tokens of the request that the provider has read from its cache.
         cost: What they cost; None if no price is configured.
         estimated: The tokens of the request, estimated by rule; 0 if they were not estimated.
+        announces: Whether it only announces work that it could have done, because tools were offered.
     """
 
     response: ModelResponse
@@ -106,6 +109,7 @@ class Responded:
     cached: int = 0
     cost: float | None = None
     estimated: int = 0
+    announces: bool = False
     kind: Literal["response"] = "response"
 
 

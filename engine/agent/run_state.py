@@ -114,6 +114,7 @@ class RunState:
         closing: The limit that was announced to the model before its last turn.
         changed: Whether a call has succeeded that may have changed something.
         interrupted: Whether the model must be told that the run was interrupted.
+        nudged: Whether the model was told to do what it had only announced.
         read_upto: The number of the latest message of the inbox that was delivered.
         stopped: The message that stops the run, if there is one.
         waits: What the run waits for, if it does.
@@ -135,6 +136,7 @@ class RunState:
     closing: Finish | None = None
     changed: bool = False
     interrupted: bool = False
+    nudged: bool = False
     read_upto: int = 0
     stopped: MessageDelivered | None = None
     waits: RunWaits | None = None
@@ -224,9 +226,11 @@ class RunState:
                 self.closing = entry.finish
             case "resumed":
                 self.interrupted = False
+            case "nudge":
+                self.nudged = True
             case "person":  # a new message has a budget of its own
                 self.message, self.added, self.said, self.closing, self.repeated = entry.text, "", "", None, None
-                self.spent, self._refused = Spent(), RefusedCalls()
+                self.nudged, self.spent, self._refused = False, Spent(), RefusedCalls()
 
     def _receive(self, entry: MessageDelivered) -> None:
         self.read_upto = entry.number

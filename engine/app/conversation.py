@@ -1,12 +1,13 @@
 """Opens a conversation in which the configured chat model uses an open engine. Importing this module takes seconds."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
 from engine.agent import instructions
 from engine.agent.budget import Budget
 from engine.agent.events import OnEvent, ignore_event
+from engine.agent.hooks import LoopHooks
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.agent.runs import Runs
@@ -33,6 +34,7 @@ async def open_conversation(
     continues: str = "",
     client: ModelClient | None = None,
     more: str = "",
+    hooks: Sequence[LoopHooks] = (),
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -50,6 +52,7 @@ async def open_conversation(
         continues: The id of a run that has ended, whose conversation is continued.
         client: An open client of the model; None for a new one.
         more: More instructions.
+        hooks: Called before and after the turns and calls of each run.
 
     Raises:
         UnknownRun: There is no run `continues`.
@@ -77,6 +80,7 @@ async def open_conversation(
             may_wait=may_wait,
             window=window_of(engine.settings),
             price=price_of(engine.settings),
+            hooks=hooks,
         )
 
 

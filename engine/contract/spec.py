@@ -37,6 +37,8 @@ class Annotations:
 DERIVED = Annotations()  # stands for "not given, derive them from the category"; compared by identity
 # Key in `ToolSpec.meta`: the tool's module declares it read-only. Only retries depend on this: calls may be repeated.
 DECLARED_READ_ONLY = "declared_read_only"
+# Key in `ToolSpec.meta`: the tool only shows what the agent itself knows or can do, such as its lessons or its tools.
+META_TOOL = "meta_tool"
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
 _CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`, of tools that edit source files

@@ -17,7 +17,7 @@ from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.contract.result import ToolCall
 from engine.contract.source import PagedSource, Tool, ToolSource
-from engine.contract.spec import Annotations, Origin, ToolSpec
+from engine.contract.spec import META_TOOL, Annotations, Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.formats.spec_json import spec_to_json
 from engine.registry.decorate import tool
@@ -186,7 +186,7 @@ def _merged(*ranked: Sequence[tuple[str, float]]) -> list[str]:
     return list(dict.fromkeys(name for _, name in merge(*keyed, key=itemgetter(0))))
 
 
-@tool(category=DISCOVERY, annotations=_READS, tier="low")
+@tool(category=DISCOVERY, annotations=_READS, tier="low", meta={META_TOOL: True})
 async def search_tools(
     ctx: CallContext, query: str = "", limit: int = 10, after: str = ""
 ) -> Produced[list[dict[str, str]]]:
@@ -209,7 +209,7 @@ async def search_tools(
     return Produced(value, "\n".join([json.dumps(value, ensure_ascii=False), *remarks]) if remarks else None)
 
 
-@tool(category=DISCOVERY, annotations=_READS, tier="low")
+@tool(category=DISCOVERY, annotations=_READS, tier="low", meta={META_TOOL: True})
 async def describe_tool(ctx: CallContext, name: str) -> dict[str, Any]:
     """Describe one tool: what it does, its arguments, what it returns, and what a call may change.
 

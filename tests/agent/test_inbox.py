@@ -9,6 +9,7 @@ import pytest
 
 from engine.agent.budget import Budget, Finish
 from engine.agent.events import Event, MessageReceived
+from engine.agent.instructions import NUDGE
 from engine.app.conversation import open_conversation, runs_of
 from engine.app.databases import open_run_journal
 from engine.app.home import Home
@@ -35,7 +36,10 @@ def tell(home: Path, message: NewMessage) -> int:
 
 
 class Told:
-    """A model during whose responses messages are sent to its run, each once: amid the calls, and with the answer."""
+    """A model during whose responses messages are sent to its run, each once: amid the calls, and with the answer.
+
+    It also announces a call once before it makes it.
+    """
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -47,6 +51,8 @@ class Told:
         if reply["text"] == "Round 1.":
             tell(self._home, NewMessage(FIRST, key="first"))
             tell(self._home, NewMessage(CHILD, "swarm:c1", key="c1"))
+        if reply["text"] == "Round 2." and not any(NUDGE in each for each in said):
+            return says("Now I'll delete it.")
         if not reply["calls"] and not any(LATE in each for each in said):
             tell(self._home, NewMessage(LATE, key="late"))
             return says("Almost.")
@@ -78,7 +84,7 @@ def check_delivery(home: Path, model: ScriptedModel) -> None:
     for body in model.requests:
         check_conversation(body["messages"])
     said = "\n".join(said_by_users(model.requests[-1]))
-    assert [said.count(each) for each in (FIRST, CHILD, LATE)] == [1, 1, 1]
+    assert [said.count(each) for each in (FIRST, CHILD, LATE, NUDGE)] == [1, 1, 1, 1]
     assert said.index(FIRST) < said.index(CHILD) < said.index(LATE)
     with open_run_journal(Home(home), Settings(), SystemClock()) as journal:
         run = journal.recent()[0]
@@ -92,12 +98,19 @@ def entries(journal: RunJournal, run: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.spec("LOOP-5")
-async def test_messages_are_delivered_once_if_the_run_is_killed_before_or_after_any_durable_write(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.spec("LOOP-4", "LOOP-5")
+async def test_messages_and_nudges_are_delivered_once_if_the_run_is_killed_at_a_durable_write(tmp_path: Path) -> None:
+    times = await kill_everywhere(tmp_path, short(), every=3, scripted=Told, check=check_delivery)
+    assert len(times) > 10
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.spec("LOOP-4", "LOOP-5")
+async def test_messages_and_nudges_are_delivered_once_wherever_the_run_is_killed(tmp_path: Path) -> None:
     times = await kill_everywhere(tmp_path, short(), scripted=Told, check=check_delivery)
-    assert len(times) > 20
+    assert len(times) > 30
+    print(f"{len(times)} kills")
 
 
 async def test_a_message_arrives_at_the_next_turn_and_extends_what_tools_are_searched_for(tmp_path: Path) -> None:

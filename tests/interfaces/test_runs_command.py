@@ -142,5 +142,17 @@ def test_a_run_that_nobody_works_on_is_stopped_at_once(
     assert "## Ended (cancelled)\n\nStopped by a person: Not today" in shown
 
 
+@pytest.mark.spec("LOOP-4")
+def test_a_reply_that_only_announces_work_is_shown_and_followed_by_the_answer(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with model_server(monkeypatch, says("I'll note it now."), says("Noted.")):
+        ran = here(capfd, "chat", "Note it")
+    assert (ran.code, ran.out) == (0, "I'll note it now.\nNoted.\n")
+    assert "only announced work" in ran.err
+    run = here(capfd, "runs", "list", "--json").last["runs"][0]["id"]
+    assert "## Message of the loop (nudge)" in here(capfd, "runs", "show", run).out
+
+
 def test_a_code_block_cannot_be_closed_by_its_content() -> None:
     assert fenced("a\n````\nb", "").splitlines()[0] == "`````"

@@ -11,7 +11,7 @@ from builtin_tools.memory.lessons.lesson import Lesson, LessonOrigin
 from builtin_tools.memory.lessons.lesson_book import LESSONS, LessonBook
 from builtin_tools.memory.scope import MemoryScope
 from engine.contract.context import CallContext, Produced
-from engine.contract.spec import Annotations
+from engine.contract.spec import META_TOOL, Annotations
 from engine.registry.decorate import tool
 
 LessonScope = Literal["today", "week", "all", "self_play_only"]
@@ -50,6 +50,7 @@ class LessonRow(TypedDict):
     tier="low",
     required_permission="user",
     short_description="List the lessons: mistakes and their fixes.",
+    meta={META_TOOL: True},
 )
 async def list_lessons(ctx: CallContext, scope: LessonScope = "all") -> Produced[list[LessonRow]]:
     """List the lessons: mistakes that were made in earlier runs, and their fixes.

@@ -14,8 +14,10 @@ from engine.agent.events import (
     CallProgress,
     CallStarted,
     Event,
+    HookFailed,
     MessageReceived,
     ModelAwaited,
+    Nudged,
     PromptCompacted,
     Replanned,
     Report,
@@ -50,6 +52,9 @@ class RunWatcher:
 
     def __call__(self, event: Event) -> None:
         self._wait_ends()
+        if isinstance(event, MessageReceived | ModelAwaited | Nudged):
+            self._break_line()
+            self._streamed = ""  # what was streamed before it is not the answer
         match event:
             case TurnStarted(number):
                 self._began = self._began or time.monotonic()
@@ -76,16 +81,9 @@ class RunWatcher:
                 mark = ("✓ ", "green") if result.success else ("✗ ", "red")
                 self._log(f"{call.name} {took} {result.text}", mark)
             case ModelAwaited(error, wait_s):
-                self._break_line()
-                self._streamed = ""  # the response starts again
                 self._log(f"⏸ {shorten(error)} Trying again in {wait_s:.0f} s.", whole=True)
                 self._wait_begins("waiting for the model")
-            case MessageReceived(sender, text, stop):
-                self._break_line()
-                self._streamed = ""  # what was streamed before it is not the answer
-                what = "stop" if stop else "message"
-                self._log(f"✉ {what} from {sender}: {text}")
-            case PromptCompacted() | Replanned():
+            case HookFailed() | MessageReceived() | Nudged() | PromptCompacted() | Replanned():
                 self._break_line()
                 self._log(step_of(event))
 
@@ -147,10 +145,17 @@ class RunWatcher:
             sys.stdout.flush()
 
 
-def step_of(event: PromptCompacted | Replanned) -> str:
-    """Return a line about something that the loop did by itself."""
-    if isinstance(event, Replanned):
-        return f"⟳ new plan: {event.reason}"
+def step_of(event: HookFailed | MessageReceived | Nudged | PromptCompacted | Replanned) -> str:
+    """Return a line about something that happened between calls."""
+    match event:
+        case MessageReceived(sender, text, stop):
+            return f"✉ {'stop' if stop else 'message'} from {sender}: {text}"
+        case HookFailed(hook, error):
+            return f"the hook {hook} failed: {error}"
+        case Nudged():
+            return "↻ it only announced work, and was told to do it"
+        case Replanned(reason):
+            return f"⟳ new plan: {reason}"
     return f"▤ the prompt was nearly full: {event.results} results shortened, {event.messages} messages summarized"
 
 
