@@ -15,8 +15,8 @@ from starlette.routing import Route
 
 from bench.conversation.forgetful_agent import PAGES, decide, shared_tokens, tokens_of
 from engine import Engine
+from engine.agent.conversation import Conversation
 from engine.agent.events import Report
-from engine.agent.loop import Conversation
 from engine.app.conversation import open_conversation
 from engine.app.settings import Settings
 from engine.contract.allowed import Allowed

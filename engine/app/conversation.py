@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager, nullcontext
 
 from engine.agent import instructions
 from engine.agent.budget import Budget
+from engine.agent.conversation import Conversation
 from engine.agent.events import OnEvent, ignore_event
 from engine.agent.hooks import LoopHooks
-from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.agent.runs import Runs
 from engine.agent.usage import Price

@@ -12,8 +12,8 @@ import pytest
 
 from engine import Engine
 from engine.agent.budget import Finish
+from engine.agent.conversation import Conversation
 from engine.agent.events import Event, PromptCompacted
-from engine.agent.loop import Conversation
 from engine.app.conversation import open_conversation, runs_of
 from engine.app.settings import Settings
 from engine.contract.allowed import Allowed

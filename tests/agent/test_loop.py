@@ -9,6 +9,7 @@ import pytest
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
 from engine.agent.budget import Budget, Finish
+from engine.agent.conversation import Conversation
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.events import (
     CallFinished,
@@ -20,7 +21,6 @@ from engine.agent.events import (
     TextPiece,
     TurnStarted,
 )
-from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.prompt_block import NO_BLOCKS, PromptBlocks

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from engine.agent.budget import Finish
+from engine.agent.conversation import Conversation
 from engine.agent.endpoint import ModelEndpoint
-from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.agent.runs import Runs
 from engine.app.databases import open_run_journal

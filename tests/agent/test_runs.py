@@ -11,7 +11,7 @@ import pytest
 from engine import Engine
 from engine.agent import patience
 from engine.agent.budget import Finish
-from engine.agent.loop import Conversation
+from engine.agent.conversation import Conversation
 from engine.app.background import EngineHost
 from engine.app.conversation import open_conversation, runs_of
 from engine.app.people import People

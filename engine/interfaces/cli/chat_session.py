@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from engine.agent.conversation import Conversation
 from engine.agent.events import OnEvent, Report
-from engine.agent.loop import Conversation
 from engine.app.conversation import open_conversation, runs_of
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
