@@ -26,6 +26,7 @@ async def open_conversation(
     budget: Budget | None = None,
     leave_open: bool = False,
     may_wait: bool = True,
+    model: str = "",
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -39,6 +40,7 @@ async def open_conversation(
         budget: The limits of each run; None for the configured ones.
         leave_open: Whether a run whose task is cancelled can be resumed. If not, the run ends.
         may_wait: Whether a run that needs an approval, or a model that is down, stops and can be resumed.
+        model: The name of another model of the configured provider; "" for the configured one.
 
     Raises:
         ConfigError: No model is configured, its key is missing, or the agent cannot be used.
@@ -48,10 +50,12 @@ async def open_conversation(
         turn = await engine.turn_of(agent, turn)
         system = f"{system}\n{await engine.registries.instructions(agent)}".rstrip() + "\n"
     chosen = budget or configured_budget(engine.settings.budget)
-    async with ModelClient(endpoint_of(engine.settings.model)) as model:
+    configured = engine.settings.model
+    chosen_model = configured.model_copy(update={"name": model}) if model else configured
+    async with ModelClient(endpoint_of(chosen_model)) as client:
         yield Conversation(
             engine,
-            model,
+            client,
             turn=turn,
             budget=chosen,
             on_event=on_event,

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from engine.app.compose import Components, compose
 from engine.app.config import load_settings
+from engine.app.engine_host import EngineHost
 from engine.app.home import Home
 from engine.app.people import People
 from engine.app.services import Services
@@ -58,6 +59,7 @@ class Engine:
             components.services.settings, components.features, components.allow_lists, components.agents
         )
         components.registry.execute_through(self._execute)
+        components.provides[EngineHost] = EngineHost(self)
 
     @classmethod
     @asynccontextmanager
@@ -102,7 +104,10 @@ class Engine:
                 packs=packs,
                 people=people,
             )
-            yield cls(components)
+            engine = cls(components)
+            for started in components.started:
+                await started(engine.need)
+            yield engine
 
     @property
     def sandbox(self) -> Sandbox:

@@ -21,6 +21,8 @@ class Turn:
         use_tool_search_flow: Whether to offer only the three tools that find and call all others (DISC-2).
         log_tool_annotations: Whether to log the annotations of each called tool (ACCESS-10).
         agent_key: A string that identifies the pair of user and agent.
+        trial: Whether the turn belongs to a trial: nothing is learned from its calls, they see no workspace, and nobody
+            is asked to approve them.
         band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
     """
 
@@ -37,6 +39,7 @@ class Turn:
     use_tool_search_flow: bool = False
     log_tool_annotations: bool = True
     memory_spaces: Globs | None = None
+    trial: bool = False
     # Computed once, because every call reads it.
     agent_key: str = field(init=False, compare=False, repr=False)
 

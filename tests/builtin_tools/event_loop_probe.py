@@ -101,6 +101,9 @@ CALLS: Calls = [
         True,
     ),
     ("manage_tasks", {"action": "list"}, True),
+    ("self_play", {}, False),  # no chat model is configured
+    ("self_play_loop", {"max_cycles": 1}, False),
+    ("stop_self_play", {}, True),
     ("vision_analysis", {"path": "image.png"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]
