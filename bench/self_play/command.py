@@ -25,7 +25,7 @@ from builtin_tools.self_play.attempts import Attempts, PlayLimits
 from builtin_tools.self_play.cycles import CycleState, Exercise, HeldOutTask
 from builtin_tools.self_play.self_play import SelfPlay
 from engine import Engine
-from engine.app.settings import ModelSettings, Settings
+from engine.app.settings import Settings
 from engine.contract.turn import Turn
 
 PICTURE = "self-play.svg"
@@ -62,8 +62,8 @@ async def _play(home: Path, proposals: int, console: Console) -> tuple[list[Exam
     codes = proposals // 2 + 1  # so that something is left to learn at the last proposal
     learner, began = ScriptedLearner(codes), time.perf_counter()
     async with serving_model(learner.respond) as url:
-        model = ModelSettings(provider="openai", name="scripted", base_url=url, api_key="none")
-        settings = Settings(model=model, packs={"self_play": {"held_out": codes}})
+        model = {"provider": "openai", "name": "scripted", "base_url": url, "api_key": "none"}
+        settings = Settings.model_validate({"model": model, "packs": {"self_play": {"held_out": codes}}})
         async with Engine.open(home, settings=settings, environ={}) as engine:
             for number in range(codes):  # the record of the weaknesses: calls of tools that do not exist
                 await engine.call(code_name(number), {"text": "a"})

@@ -14,7 +14,7 @@ from bench.self_play.model_server import serving_model
 from builtin_tools.self_play.cycles import Cycle
 from builtin_tools.self_play.self_play import SelfPlay
 from engine import Engine
-from engine.app.settings import ModelSettings, Settings
+from engine.app.settings import Settings
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 
@@ -43,8 +43,8 @@ class PlayHome:
 
 
 def settings_for(url: str) -> Settings:
-    model = ModelSettings(provider="openai", name="scripted", base_url=url, api_key="none")
-    return Settings(model=model, packs={"self_play": {"pause_s": 0.0}})
+    model = {"provider": "openai", "name": "scripted", "base_url": url, "api_key": "none"}
+    return Settings.model_validate({"model": model, "packs": {"self_play": {"pause_s": 0.0}}})
 
 
 async def record_failures(engine: Engine, codes: int) -> None:

@@ -187,6 +187,31 @@ async def test_a_trial_cannot_start_a_cycle_or_be_approved(home: PlayHome) -> No
         assert not result.success
 
 
+@pytest.mark.spec("PLAY-1", "TOOL-10")
+async def test_the_tool_returns_the_cycle_and_what_was_kept(home: PlayHome) -> None:
+    home.learner.script = [Proposed.LESSON]
+    result = await home.call("self_play")
+    assert result.success, result.error
+    assert (result.output["cycle"], result.output["state"], result.output["solved"]) == (1, "kept", True)
+    assert result.output["change"].startswith("lesson: Mistake (babaro)")
+    assert result.side_effects == ("kept:cycle 1",)
+
+
+@pytest.mark.spec("PLAY-2")
+async def test_a_withdrawn_second_version_leaves_the_first_to_the_byte(home: PlayHome) -> None:
+    await home.cycle()
+    library = home.play.parts.library
+    proposal = await library.proposal_of(await library.get("babaro"))
+    before = await home.stored()
+    second = replace(proposal, description="Returns another description.", provenance={"call": "self-play:9"})
+    assert (await library.create(second)).version == 2
+    assert (await home.call("babaro", text="abc")).success
+    assert await library.withdraw("babaro", "another call") is False
+    assert await library.withdraw("babaro", "self-play:9") is True
+    assert await home.stored() == before
+    assert (await home.call("babaro", text="abc")).output == "cba3"
+
+
 @pytest.mark.slow
 @pytest.mark.spec("PLAY-2")
 def test_success_rises_and_nothing_harmful_is_kept_when_half_of_the_proposals_are_harmful(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ async def start(home: PlayHome, **arguments: object) -> PlayLoop:
     return home.engine.need(PlayLoop)
 
 
-@pytest.mark.spec("PLAY-3")
+@pytest.mark.spec("PLAY-3", "TOOL-10")
 async def test_the_loop_ends_after_max_cycles_and_uses_the_given_model(home: PlayHome) -> None:
     loop = await start(home, max_cycles=2, model="another")
     assert await loop.ended() == "It has played 2 cycles."
