@@ -21,7 +21,7 @@ from bench.self_play.learner import ScriptedLearner, check, code_name, question,
 from bench.self_play.model_server import serving_model
 from builtin_tools.memory.lessons.lesson_book import LESSONS, LessonBook
 from builtin_tools.memory.scope import owner_of_user
-from builtin_tools.self_play.attempts import Attempts, PlayLimits
+from builtin_tools.self_play.attempts import PlayAttempts, PlayLimits
 from builtin_tools.self_play.cycles import CycleState, Exercise, HeldOutTask
 from builtin_tools.self_play.self_play import SelfPlay
 from engine import Engine
@@ -119,7 +119,7 @@ async def _play(home: Path, proposals: int, console: Console) -> tuple[list[Exam
 
 async def exam(engine: Engine, codes: int) -> float:
     """Return the share of codes that the loop answers right."""
-    attempts = Attempts(engine.need(SelfPlay).parts.host, engine.sandbox, Turn(), "", PlayLimits(tokens=10_000_000))
+    attempts = PlayAttempts(engine.need(SelfPlay).parts.host, engine.sandbox, Turn(), "", PlayLimits(tokens=10_000_000))
     tasks = [
         HeldOutTask(number, Exercise(question(number, _TEXT), check(number, _TEXT), right_answer(number, _TEXT)), None)
         for number in range(codes)

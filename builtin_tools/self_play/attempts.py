@@ -1,4 +1,4 @@
-"""`Attempts`: lets the loop work on exercises within the budget of a cycle, and has the answers judged in boxes."""
+"""`PlayAttempts`: lets the loop work on exercises within the budget of a cycle, and has the answers judged in boxes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def playing_turn(turn: Turn, allowed: Allowed) -> Turn:
     )
 
 
-class Attempts:
+class PlayAttempts:
     """The requests and attempts of one cycle."""
 
     def __init__(self, host: BackgroundHost, sandbox: Sandbox, turn: Turn, model: str, limits: PlayLimits) -> None:

@@ -18,7 +18,7 @@ from builtin_tools.memory.lessons.lesson import LessonOrigin, NewLesson
 from builtin_tools.memory.lessons.lesson_book import LESSONS, MOST_LESSONS, LessonBook, LessonReplaced
 from builtin_tools.memory.scope import owner_of_user
 from builtin_tools.memory.tables import entry_of, row_of
-from builtin_tools.self_play.cycles import AGENT, ChangeKind, Cycle, CycleChange, call_of
+from builtin_tools.self_play.cycles import AGENT, Cycle, CycleChange, PlayChangeKind, call_of
 from builtin_tools.self_play.requests import ProposedChange
 from engine.contract.failure import ToolFailure
 
@@ -71,7 +71,7 @@ class Changing:
         if change is None:
             return
         try:
-            if change.kind is ChangeKind.SKILL:
+            if change.kind is PlayChangeKind.SKILL:
                 await finished(self._library.withdraw(change.what, call_of(cycle.number)))
             else:
                 before = {key: _entry(row) for key, row in change.before.items()}
@@ -93,14 +93,14 @@ class Changing:
             provenance=provenance,
             reference=proposed.reference,
         )
-        cycle = await save(replace(cycle, change=CycleChange(ChangeKind.SKILL, proposed.name)))
+        cycle = await save(replace(cycle, change=CycleChange(PlayChangeKind.SKILL, proposed.name)))
         try:
             skill = await self._admit(proposal)
         except SkillRefused as refused:
             raise ChangeRefused(str(refused)) from refused
         except (SkillError, ToolFailure) as error:
             raise ChangeRefused(str(error)) from error
-        return await save(replace(cycle, change=CycleChange(ChangeKind.SKILL, skill.name, skill.version)))
+        return await save(replace(cycle, change=CycleChange(PlayChangeKind.SKILL, skill.name, skill.version)))
 
     async def _admit(self, proposal: Proposal) -> Skill:
         """Admit a skill. If this is cancelled while the skill is being written, wait until it is written."""
@@ -134,7 +134,7 @@ class Changing:
             origin=LessonOrigin.SELF_PLAY,
         )
         rows = {key: row_of(entry) for key, entry in before.items()}
-        change = CycleChange(ChangeKind.LESSON, new.text, owner=owner, before=rows)
+        change = CycleChange(PlayChangeKind.LESSON, new.text, owner=owner, before=rows)
         cycle = await save(replace(cycle, change=change))
         source = EntrySource(SourceKind.TOOL, user=cycle.user, agent=AGENT, call_id=call)
         await finished(asyncio.to_thread(self._book.learn, owner, LESSONS, new, source))

@@ -22,7 +22,7 @@ def _accepts(_answer):
 """
 
 
-class CheckFailed(Exception):
+class UnusableCheck(Exception):
     """A check is not usable. The message says why."""
 
 
@@ -34,7 +34,7 @@ async def passes(sandbox: Sandbox, exercise: Exercise, answer: str) -> bool:
     """
     try:
         return (await _verdicts(sandbox, exercise.check, [answer]))[0]
-    except CheckFailed:
+    except UnusableCheck:
         return False
 
 
@@ -42,16 +42,16 @@ async def validate(sandbox: Sandbox, exercise: Exercise) -> None:
     """Check that the check of an exercise accepts the right answer, and neither stubs nor the question.
 
     Raises:
-        CheckFailed: It does not.
+        UnusableCheck: It does not.
         SandboxError: No box can run.
     """
     right = (await _verdicts(sandbox, exercise.check, [exercise.answer]))[0]
     if not right:
-        raise CheckFailed(f"The check refuses the answer that was given as right: {exercise.answer[:200]!r}.")
+        raise UnusableCheck(f"The check refuses the answer that was given as right: {exercise.answer[:200]!r}.")
     wrong = [*_STUBS, exercise.question]
     accepted = [each for each, ok in zip(wrong, await _verdicts(sandbox, exercise.check, wrong), strict=True) if ok]
     if accepted:
-        raise CheckFailed(f"The check accepts {accepted[0][:200]!r}, which answers nothing. Make it exact.")
+        raise UnusableCheck(f"The check accepts {accepted[0][:200]!r}, which answers nothing. Make it exact.")
 
 
 async def _verdicts(sandbox: Sandbox, check: str, answers: Sequence[str]) -> list[bool]:
@@ -61,5 +61,5 @@ async def _verdicts(sandbox: Sandbox, check: str, answers: Sequence[str]) -> lis
     verdicts = outcome.value
     if not outcome.ok or not isinstance(verdicts, list) or len(verdicts) != len(answers):
         said = outcome.error.message if outcome.error is not None else f"it ended by {outcome.end}"
-        raise CheckFailed(f"The check failed: {said[:300]}")
+        raise UnusableCheck(f"The check failed: {said[:300]}")
     return [each is True for each in verdicts]

@@ -66,7 +66,7 @@ class PracticeTask:
     exam: Exercise
 
 
-class ChangeKind(StrEnum):
+class PlayChangeKind(StrEnum):
     """What a cycle can change."""
 
     SKILL = "skill"
@@ -85,7 +85,7 @@ class CycleChange:
         before: The stored lessons before the change, by id, as rows. After the change, only those that it affected.
     """
 
-    kind: ChangeKind
+    kind: PlayChangeKind
     what: str
     version: int = 0
     owner: str = ""

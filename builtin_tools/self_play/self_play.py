@@ -13,9 +13,9 @@ from pathlib import Path
 
 from acquired_skills.lifecycle.library import SkillLibrary
 from builtin_tools.memory.lessons.lesson_book import LessonBook
-from builtin_tools.self_play.attempts import Attempts, BudgetUsedUp, PlayLimits
+from builtin_tools.self_play.attempts import BudgetUsedUp, PlayAttempts, PlayLimits
 from builtin_tools.self_play.changing import ChangedSince, ChangeRefused, Changing, finished
-from builtin_tools.self_play.checks import CheckFailed, validate
+from builtin_tools.self_play.checks import UnusableCheck, validate
 from builtin_tools.self_play.cycles import Cycle, CycleState, HeldOutResult, PracticeTask, Weakness
 from builtin_tools.self_play.requests import (
     FailedAttempt,
@@ -205,7 +205,7 @@ class CycleRun:
         self._parts = play.parts
         self._cycle = cycle
         self._progress = progress
-        self._attempts = Attempts(self._parts.host, self._parts.sandbox, turn, cycle.model, limits)
+        self._attempts = PlayAttempts(self._parts.host, self._parts.sandbox, turn, cycle.model, limits)
         self._results: dict[int, bool | None] = {}
         self._ended = False
 
@@ -255,7 +255,7 @@ class CycleRun:
         try:
             for exercise in (task.practice, task.exam):
                 await validate(self._parts.sandbox, exercise)
-        except CheckFailed as error:
+        except UnusableCheck as error:
             await self._save(replace(self._cycle, why=f"The task could not be used. {error}"))
             return None
         await self._save(replace(self._cycle, task=task))

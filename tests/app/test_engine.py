@@ -184,7 +184,7 @@ async def test_cancelling_a_call_cancels_the_tool(tmp_path: Path) -> None:
 
 
 def test_own_entry_points_are_found_in_a_checkout() -> None:
-    assert [point.name for point in find(TOOL_SOURCES)][:4] == ["builtin", "memory", "schedule", "skills"]
+    assert [point.name for point in find(TOOL_SOURCES)][:5] == ["builtin", "memory", "schedule", "self_play", "skills"]
     assert "skills" in [point.name for point in find(COMMANDS)]
     assert "namespace" in [point.name for point in find(SANDBOXES)]
 

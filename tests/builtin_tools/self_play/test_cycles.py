@@ -11,8 +11,8 @@ from bench.self_play.command import bench
 from bench.self_play.learner import Proposed, check, question, right_answer
 from builtin_tools.self_play.attempts import PlayLimits
 from builtin_tools.self_play.changing import ChangedSince
-from builtin_tools.self_play.checks import CheckFailed, passes, validate
-from builtin_tools.self_play.cycles import ChangeKind, CycleState, Exercise
+from builtin_tools.self_play.checks import UnusableCheck, passes, validate
+from builtin_tools.self_play.cycles import CycleState, Exercise, PlayChangeKind
 from builtin_tools.self_play.store import PlayBusy
 from engine.contract.turn import Turn
 from tests.builtin_tools.self_play.conftest import PlayHome
@@ -23,7 +23,7 @@ async def test_a_skill_that_the_check_proves_is_kept_and_used_by_the_next_run(ho
     cycle = await home.cycle()
     assert (cycle.state, cycle.solved) == (CycleState.KEPT, True), cycle.why
     assert cycle.change is not None
-    assert (cycle.change.kind, cycle.change.what) == (ChangeKind.SKILL, "babaro")
+    assert (cycle.change.kind, cycle.change.what) == (PlayChangeKind.SKILL, "babaro")
     called = await home.call("babaro", text="abc")
     assert called.output == "cba3"
     assert [task.cycle for task in home.play.store.tasks("local")] == [1]
@@ -155,14 +155,14 @@ async def test_a_check_must_accept_the_right_answer_and_no_stub(home: PlayHome) 
     assert await passes(box, good, "cba3")
     assert not await passes(box, good, "cba3, I am sure")
     lenient = Exercise(good.question, "def check(answer: str) -> bool:\n    return True\n", good.answer)
-    with pytest.raises(CheckFailed, match="answers nothing"):
+    with pytest.raises(UnusableCheck, match="answers nothing"):
         await validate(box, lenient)
-    with pytest.raises(CheckFailed, match="refuses the answer"):
+    with pytest.raises(UnusableCheck, match="refuses the answer"):
         await validate(box, Exercise(good.question, good.check, "wrong"))
-    with pytest.raises(CheckFailed, match="refuses the answer"):
+    with pytest.raises(UnusableCheck, match="refuses the answer"):
         await validate(box, Exercise(good.question, "def check(answer):\n    return 1\n", good.answer))
     broken = Exercise(good.question, "import sys\nsys.exit(0)\n", good.answer)
-    with pytest.raises(CheckFailed):
+    with pytest.raises(UnusableCheck):
         await validate(box, broken)
     assert not await passes(box, broken, "cba3")
 
