@@ -29,6 +29,7 @@ from bench.memory import command as memory
 from bench.memory import locomo, speed
 from bench.retrieval import command as retrieval
 from bench.retrieval import public_data
+from bench.self_play import command as self_play
 from bench.turns import command as turns
 from builtin_tools.memory.encoder import EncoderName, load_sentences
 from engine.interfaces.cli.shared import Exit, fail, wants_json
@@ -104,6 +105,17 @@ def conversation_(
 ) -> None:
     """Play a conversation longer than the model's window of 8,000 tokens, and ask for what was planted early."""
     _show(ctx, as_json, lambda console: {"conversation": conversation.bench(rounds, console, out)})
+
+
+@app.command("self-play")
+def self_play_(
+    ctx: typer.Context,
+    proposals: Annotated[int, typer.Option("--proposals", min=2, max=200, help="Changes that are proposed.")] = 100,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write a chart here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Let a scripted model propose changes in self-play, half of them harmful or duplicates."""
+    _show(ctx, as_json, lambda console: {"self_play": self_play.bench(proposals, console, out)})
 
 
 @app.command("growth")

@@ -54,6 +54,9 @@ class ComposedTool:
                 "manage_skills, or compose a repaired version with compose_skill.",
                 "skill_not_listed",
             )
+        if ctx.turn.trial:
+            text = f"`{self.skill.name}` calls other tools, so it cannot be called in a trial. Nothing was run."
+            raise refusal(text, "not_in_trials")
         own = {name: value for name, value in arguments.items() if name != RESUME}
         resume = arguments.get(RESUME)
         pipeline = await self._pipeline()

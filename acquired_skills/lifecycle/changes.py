@@ -131,6 +131,40 @@ class Changes:
                 self._ledger.put({}, [name])
             self._publish_update(Update("tools", "delete", name))
 
+    def withdraw(self, name: str, call: str) -> int:
+        """Take back the version that a call published, as if it had never been published.
+
+        Args:
+            call: The `call` of the version's provenance.
+
+        Returns:
+            The number of the version; 0 if there is none of this call.
+
+        Raises:
+            SkillChanged: A later version has replaced it.
+            SkillDamaged: The folder of the skill cannot be used.
+        """
+        with self._changing(name):
+            try:
+                current = self._store.read(name)
+                older = [self._store.earlier(name, number) for number in self._store.earlier_numbers(name)]
+            except SkillMissing:
+                self._ledger.withdraw([name])
+                return 0
+            if any(each.provenance.get("call") == call for each in older):
+                self._ledger.withdraw([name])
+                raise SkillChanged(f"`{name}` has a later version, {current.version}. Delete or roll back that first.")
+            if current.provenance.get("call") != call:
+                self._ledger.withdraw([name])
+                return 0
+            with self._store.withdrawing(name) as before:
+                if before is None:
+                    self._ledger.put({}, [name])
+                else:
+                    self._record(before)
+            self._publish_update(Update("tools", "delete", name) if before is None else update_of(before))
+        return current.version
+
     def restore(self, name: str) -> Skill:
         """Undo the latest deletion of a skill of this name.
 

@@ -271,6 +271,24 @@ class SkillLibrary(StoredSkills):
         await asyncio.to_thread(self._changes.delete, name)
         return skill
 
+    async def withdraw(self, name: str, call: str) -> bool:
+        """Take back the version that a call published, with the records of its calls, as if it had never been there.
+
+        Args:
+            call: The `call` of the version's provenance.
+
+        Returns:
+            False if there is no version of this call.
+
+        Raises:
+            SkillChanged: A later version has replaced it.
+            SkillDamaged: The folder of the skill cannot be used.
+        """
+        version = await asyncio.to_thread(self._changes.withdraw, name, call)
+        if version:
+            await self.track.forget(name, version)
+        return bool(version)
+
     async def restore(self, name: str) -> Skill:
         """Undo the latest deletion of a skill of this name.
 

@@ -112,6 +112,13 @@ class TrackRecord:
         await asyncio.to_thread(self._ledger.forgive, skill.name, skill.version)
         self._outcomes.pop(skill.name, None)
 
+    async def forget(self, name: str, version: int) -> None:
+        """Delete what is recorded of a version that was withdrawn, because its number is used again."""
+        await self._telemetry.flush()
+        await asyncio.to_thread(self._ledger.forget_calls, name, version)
+        await asyncio.to_thread(self._failed.forget, name, version)
+        self._outcomes.pop(name, None)
+
     async def keep_failed(self, skill: Skill, arguments: Mapping[str, Any], error: str, turn: Turn) -> None:
         """Record the arguments of a failed call of this version."""
         failed = FailedInput(self._now(), arguments, error, turn.user, turn.agent)

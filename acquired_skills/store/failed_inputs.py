@@ -90,6 +90,11 @@ class FailedInputs:
                 if too_old is not None:
                     connection.execute(delete(_FAILED).where(those & (_FAILED.c.id <= too_old)))
 
+    def forget(self, name: str, version: int) -> None:
+        """Delete the failed inputs of a version that was withdrawn, because its number is used again."""
+        with self._records.begin() as connection:
+            connection.execute(delete(_FAILED).where((_FAILED.c.name == name) & (_FAILED.c.version == version)))
+
     def of(self, name: str, version: int, user: str | None) -> list[FailedInput]:
         """Return the failed inputs of a version, oldest first, without duplicates.
 

@@ -256,6 +256,12 @@ class Ledger:
         with self._records.begin() as connection:
             totals.add(connection, calls)
 
+    def forget_calls(self, name: str, version: int) -> None:
+        """Delete the totals of a version that was withdrawn, because its number is used again."""
+        of = (totals.TOTALS.c.name == name) & (totals.TOTALS.c.version == version)
+        with self._records.begin() as connection:
+            connection.execute(delete(totals.TOTALS).where(of))
+
     def forgive(self, name: str, version: int) -> None:
         """Reset the failure count of a version. Later failures count again."""
         with self._records.begin() as connection:

@@ -178,6 +178,44 @@ class SkillStore(SkillFolders):
             tombstone.rename(self.folder(name))
             raise
 
+    @contextmanager
+    def withdrawing(self, name: str) -> Iterator[Skill | None]:
+        """Remove the current version, and undo that if the `with` body raises. The caller holds the lock.
+
+        The folder is then as it was before that version was published: it holds the version before it with all earlier
+        ones or, for the first version, does not exist. Unlike a deleted skill, a withdrawn version cannot be restored,
+        and its number is used again.
+
+        Yields:
+            The version before it, which is current now; None if there is none.
+
+        Raises:
+            SkillMissing: There is no such skill.
+            SkillDamaged: Its folder, or the version before it, cannot be used.
+        """
+        final, current = self.folder(name), self.read(name)
+        older = self.earlier_numbers(name)
+        with staging_folder(self.staging) as staged:
+            if not older:
+                staged.rmdir()
+                publish_folder(final, staged)
+            else:
+                latest = older[-1]
+                self.earlier(name, latest)  # it must be usable
+                shutil.copytree(final / VERSIONS / str(latest), staged, dirs_exist_ok=True)
+                for number in older[:-1]:
+                    kept = final / VERSIONS / str(number)
+                    shutil.copytree(kept, staged / VERSIONS / str(number), copy_function=_link)
+                replace_folder(staged, final)  # `staged` is now the withdrawn version
+            try:
+                yield self.read(name) if older else None
+            except BaseException:
+                if older:
+                    replace_folder(staged, final)
+                else:
+                    staged.rename(self.folder(current.name))
+                raise
+
     def restore(self, name: str) -> Skill:
         """Restore the latest deleted folder. The exceptions are those of `restoring`."""
         with self.restoring(name) as skill:

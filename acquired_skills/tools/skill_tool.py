@@ -46,10 +46,13 @@ class SkillTool:
         try:
             outcome = await ctx.sandbox.run(job, on_output=None if ctx.progress is no_progress else Pieces(ctx))
         except SandboxError:
-            self._log(ctx, began, FailureClass.RETRYABLE)  # the failure is the engine's, not the skill's
+            if not ctx.turn.trial:
+                self._log(ctx, began, FailureClass.RETRYABLE)  # the failure is the engine's, not the skill's
             raise
         wrong = await self._misfit(outcome.value) if outcome.ok else ""
         if outcome.ok and not wrong:
+            if ctx.turn.trial:
+                return _answer(outcome)
             self._log(ctx, began, None)
             self.library.track.keep_request(self.skill, ctx.turn)
             if not self.library.track.keeps_state(self.skill):
@@ -57,6 +60,8 @@ class SkillTool:
             return _answer(outcome)
         refused = refused_connections(outcome.connections)
         failure = self._failure(outcome, wrong, refused)
+        if ctx.turn.trial:  # the track record and the state of the skill must not depend on trials
+            raise failure
         self._log(ctx, began, failure.failure_class)
         said = wrong or (outcome.error.message if outcome.error else f"ended by {outcome.end}")
         await self.library.track.keep_failed(self.skill, arguments, said, ctx.turn)
@@ -106,7 +111,7 @@ class SkillTool:
                 "again with create_skill."
             )
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
-        return job_of(skill, program, arguments, Mount(ctx.workspace.root))
+        return job_of(skill, program, arguments, None if ctx.turn.trial else Mount(ctx.workspace.root))
 
     def _log(self, ctx: CallContext, began: float, failure_class: FailureClass | None) -> None:
         latency_ms = (ctx.clock.monotonic() - began) * 1000

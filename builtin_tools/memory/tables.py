@@ -121,8 +121,8 @@ def row_of(entry: Entry) -> dict[str, Any]:
     }
 
 
-def entry_of(row: Row[Any]) -> Entry:
-    """Convert a row to an entry."""
+def entry_of(row: Any) -> Entry:
+    """Convert a row, or another object with the columns as attributes, to an entry."""
     said = None
     if row.subject is not None:
         said = Statement(row.subject, row.attribute, row.value, negated=row.negated, multiple=row.multiple)

@@ -1,7 +1,7 @@
 """Builds the components of an engine from a home and settings. Only this module imports every package of the engine."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from engine.contract.background import BackgroundService
 from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
 from engine.contract.moved_content import MovedContent
+from engine.contract.pack import Need
 from engine.contract.ports import Ports
 from engine.contract.prompt_block import PromptBlock
 from engine.contract.run_summary import RunObserver
@@ -81,6 +82,7 @@ class Components:
         blocks: The texts that packs add to the prompts of turns.
         observers: Receive a summary of each run of the loop.
         background: What packs do while the engine serves.
+        started: Called when the engine can be used.
         runs: The journal of the loop's runs.
         model_pacing: Keeps the limits of the chat model's server for all runs.
     """
@@ -96,12 +98,13 @@ class Components:
     chains: FallbackChains
     modules: Modules
     allow_lists: AllowLists
-    provides: Mapping[type, Any]
+    provides: dict[type, Any]
     features: frozenset[str]
     assembly: Assembly
     blocks: tuple[PromptBlock, ...]
     observers: tuple[RunObserver, ...]
     background: tuple[BackgroundService, ...]
+    started: tuple[Callable[[Need], Awaitable[None]], ...]
     runs: RunJournal
     model_pacing: ModelPacing
 
@@ -254,6 +257,7 @@ async def compose(
         blocks=opened.blocks,
         observers=opened.observers,
         background=opened.background,
+        started=opened.started,
         runs=databases.runs,
         model_pacing=ModelPacing(settings.model.concurrent),
     )

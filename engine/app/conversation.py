@@ -35,6 +35,7 @@ async def open_conversation(
     client: ModelClient | None = None,
     more: str = "",
     hooks: Sequence[LoopHooks] = (),
+    model: str = "",
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
 
@@ -53,6 +54,7 @@ async def open_conversation(
         client: An open client of the model; None for a new one.
         more: More instructions.
         hooks: Called before and after the turns and calls of each run.
+        model: The name of another model of the configured provider; "" for the configured one.
 
     Raises:
         UnknownRun: There is no run `continues`.
@@ -64,12 +66,12 @@ async def open_conversation(
         system = f"{system}\n{await engine.registries.instructions(agent)}".rstrip() + "\n"
     system = f"{system}{more}"
     chosen = budget or configured_budget(engine.settings.budget)
-    opened = nullcontext(client) if client is not None else new_client(engine)
+    opened = nullcontext(client) if client is not None else new_client(engine, model)
     engine.services.child_loop.used()
-    async with opened as model:
+    async with opened as used:
         yield Conversation(
             engine,
-            model,
+            used,
             turn=turn,
             budget=chosen,
             on_event=on_event,
@@ -79,18 +81,23 @@ async def open_conversation(
             leave_open=leave_open,
             may_wait=may_wait,
             window=window_of(engine.settings),
-            price=price_of(engine.settings),
+            price=price_of(engine.settings, model),
             hooks=hooks,
         )
 
 
-def new_client(engine: Engine) -> ModelClient:
+def new_client(engine: Engine, model: str = "") -> ModelClient:
     """Return a new client of the configured model. It is closed as a context manager.
+
+    Args:
+        model: The name of another model of the configured provider; "" for the configured one.
 
     Raises:
         ConfigError: No model is configured, or its key is missing.
     """
-    return ModelClient(endpoint_of(engine.settings.model), pacing=engine.model_pacing)
+    configured = engine.settings.model
+    chosen = configured.model_copy(update={"name": model}) if model else configured
+    return ModelClient(endpoint_of(chosen), pacing=engine.model_pacing)
 
 
 def configured_budget(limits: BudgetSettings) -> Budget:
@@ -104,9 +111,13 @@ def window_of(settings: Settings) -> WindowLimits:
     return WindowLimits(settings.model.context_tokens, context.compact_at, context.compact_to, context.summary)
 
 
-def price_of(settings: Settings) -> Price | None:
-    """Return the price of the chat model as configured in `[prices]`; None if there is none."""
-    price = settings.prices.get(settings.model.name or "")
+def price_of(settings: Settings, model: str = "") -> Price | None:
+    """Return the price of a model as configured in `[prices]`; None if there is none.
+
+    Args:
+        model: The name of the model; "" for the configured chat model.
+    """
+    price = settings.prices.get(model or settings.model.name or "")
     if price is None:
         return None
     read = price.input if price.cache_read is None else price.cache_read

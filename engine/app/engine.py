@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from engine.agent.pacing import ModelPacing
 from engine.app.compose import Components, compose
 from engine.app.config import load_settings
+from engine.app.engine_host import EngineHost
 from engine.app.home import Home
 from engine.app.people import People
 from engine.app.services import Services
@@ -61,6 +62,7 @@ class Engine:
         )
         components.registry.execute_through(self._execute)
         components.services.child_loop.bind(self)
+        components.provides[EngineHost] = EngineHost(self)
 
     @classmethod
     @asynccontextmanager
@@ -105,7 +107,10 @@ class Engine:
                 packs=packs,
                 people=people,
             )
-            yield cls(components)
+            engine = cls(components)
+            for started in components.started:
+                await started(engine.need)
+            yield engine
 
     @property
     def sandbox(self) -> Sandbox:

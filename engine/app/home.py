@@ -94,6 +94,11 @@ class Home:
         return self.root / "workers"
 
     @property
+    def self_play(self) -> Path:
+        """Lock files of the processes that play (`builtin_tools.self_play`)."""
+        return self.root / "self_play"
+
+    @property
     def backups(self) -> Path:
         """Backups of the databases, and the files that `knackbox restore` replaced."""
         return self.root / "backups"

@@ -11,7 +11,7 @@ from engine.app.plugins import TOOL_SOURCES, find, own
 from engine.app.services import Services
 from engine.contract.background import BackgroundService
 from engine.contract.failure import ConfigError
-from engine.contract.pack import Pack
+from engine.contract.pack import Need, Pack
 from engine.contract.ports import NO_PORTS, Ports
 from engine.contract.prompt_block import PromptBlock
 from engine.contract.run_summary import RunObserver
@@ -33,6 +33,7 @@ class OpenedPacks:
     blocks: tuple[PromptBlock, ...] = ()
     observers: tuple[RunObserver, ...] = ()
     background: tuple[BackgroundService, ...] = ()
+    started: tuple[Callable[[Need], Awaitable[None]], ...] = ()
 
     def static_names(self) -> frozenset[str]:
         return self.registry.static_names()
@@ -64,6 +65,7 @@ class OpenedPacks:
         self.blocks += pack.blocks
         self.observers += pack.observers
         self.background += pack.background
+        self.started += (pack.started,)
         stack.push_async_callback(pack.aclose)
 
 

@@ -46,7 +46,9 @@ class BackgroundHost(Protocol):
         """
         ...
 
-    async def send(self, message: str, turn: Turn, *, most_tokens: int = 0, most_s: float = 0.0) -> MessageReport:
+    async def send(
+        self, message: str, turn: Turn, *, most_tokens: int = 0, most_s: float = 0.0, model: str = ""
+    ) -> MessageReport:
         """Let the configured model work on a message.
 
         Args:
@@ -54,6 +56,7 @@ class BackgroundHost(Protocol):
             turn: The user and agent.
             most_tokens: The limit of the tokens, in addition to the configured one; 0 for none.
             most_s: The limit of the time in seconds, in addition to the configured one; 0 for none.
+            model: The name of another model of the configured provider; "" for the configured one.
 
         Raises:
             ConfigError: No model is configured, or the agent cannot be used.

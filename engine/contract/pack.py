@@ -14,6 +14,13 @@ from engine.contract.prompt_block import PromptBlock
 from engine.contract.run_summary import RunObserver
 from engine.contract.source import ToolSource
 
+# Called with a class, it returns the service of this class, as `CallContext.need` does.
+Need = Callable[[type[Any]], Any]
+
+
+async def nothing_to_start(need: Need) -> None:
+    """Do nothing. The default `started` of packs."""
+
 
 async def nothing_to_close() -> None:
     """Do nothing. The default `aclose` of packs, for those without resources."""
@@ -32,6 +39,8 @@ class Pack:
         blocks: Texts that it adds to the prompts of turns.
         observers: Receive a summary of each run of the loop.
         background: What it does while the engine serves.
+        started: Called once when all packs are open and the engine can be used, such as to finish what a killed process
+            left behind.
     """
 
     sources: tuple[ToolSource, ...] = ()
@@ -41,3 +50,4 @@ class Pack:
     blocks: tuple[PromptBlock, ...] = ()
     observers: tuple[RunObserver, ...] = ()
     background: tuple[BackgroundService, ...] = ()
+    started: Callable[[Need], Awaitable[None]] = nothing_to_start

@@ -37,6 +37,8 @@ class Turn:
         run: The id of the run of the loop that the turn belongs to; "" if it belongs to none that is stored.
         project: The id of the project that the work belongs to; "" for none. It is shown in the prompt instead of the
             user's active project.
+        trial: Whether the turn belongs to a trial: nothing is learned from its calls, they see no workspace, and nobody
+            is asked to approve them.
         band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
     """
 
@@ -58,6 +60,7 @@ class Turn:
     workspace: str = ""
     share: RunShare | None = field(default=None, compare=False)
     run: str = field(default="", compare=False)
+    trial: bool = False
     # Computed once, because every call reads it.
     agent_key: str = field(init=False, compare=False, repr=False)
 

@@ -102,6 +102,8 @@ class ApprovalGuard(Guard):
         Raises:
             ToolFailure: The call was not approved (FATAL).
         """
+        if request.turn.trial:
+            raise _refused(f"{request.spec.name} needs a person's approval, so it cannot be called in a trial.")
         await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
 
     async def confirm(self, spec: ToolSpec, arguments: Mapping[str, Any], *, call_id: str, user: str) -> str:

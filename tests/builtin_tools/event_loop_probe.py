@@ -116,6 +116,9 @@ CALLS: Calls = [
     ("manage_projects", {"action": "list"}, True),
     ("delegate_to_swarm", {"tasks": ["Say hello.", "Say it again."]}, True),
     ("delegate_to_swarm", {"action": "status"}, True),
+    ("self_play", {}, False),  # no chat model is configured
+    ("self_play_loop", {"max_cycles": 1}, False),
+    ("stop_self_play", {}, True),
     ("vision_analysis", {"path": "image.png"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]

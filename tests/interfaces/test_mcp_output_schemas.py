@@ -15,7 +15,7 @@ from tests.skills.parts import ENVIRON_WITHOUT_MUTANTS
 
 pytestmark = pytest.mark.spec("FACE-22")
 DEADLINE_S = 200
-NOT_HERE = {"vision_analysis", "image_generation"}  # they need a model client
+NOT_HERE = {"vision_analysis", "image_generation", "self_play", "self_play_loop"}  # they need a model client
 
 CODE = '''def {name}(text: str) -> {returns}:
     """Count letters.
@@ -114,6 +114,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("manage_projects", {"action": "create", "name": "a", "state": "active", "tasks": [{"title": "t", "needs": []}]}),
     ("manage_projects", {"action": "list"}),
     ("manage_projects", {"action": "show"}),
+    ("stop_self_play", {}),
     ("replan", {"reason": "r", "new_plan": "p"}),
     ("abort_attempt", {"reason": "r"}),
     ("create_skill", LETTERS),

@@ -28,6 +28,10 @@ def nothing_similar(owner: str, text: str) -> Sequence[tuple[str, float]]:
     return ()
 
 
+class LessonReplaced(Exception):
+    """What was learned cannot be taken back, because it has been replaced since."""
+
+
 class LessonBook:
     """Stores and reads the lessons in the memory. Every method blocks."""
 
@@ -144,6 +148,47 @@ class LessonBook:
                 )
                 memory.set_data(entry, changed.data())
 
+    def touched(self, owner: str, space: str, call: str) -> dict[str, Entry]:
+        """Return the entries that one call of `learn` made, merged or replaced, by id, as they are now.
+
+        Args:
+            owner, space: As for `learn`.
+            call: The `call_id` of the source that was given to `learn`, and one of the lesson's evidence.
+        """
+        with self._store.reading() as memory:
+            return _touched(memory, owner, space, call)
+
+    def entries(self, owner: str, space: str) -> dict[str, Entry]:
+        """Return all lessons by id as they are stored, with drafts and replaced lessons."""
+        with self._store.reading() as memory:
+            return _entries(memory, owner, space)
+
+    def take_back(self, owner: str, space: str, call: str, before: Mapping[str, Entry]) -> int:
+        """Undo what one call of `learn` changed, but keep what has been counted and learned of other lessons since.
+
+        Args:
+            owner, space, call: As for `touched`.
+            before: The entries before the call, by id; at least those that it changed.
+
+        Returns:
+            The number of entries that were restored or removed.
+
+        Raises:
+            LessonReplaced: A lesson that the call made has been replaced since. Nothing was changed.
+        """
+        with self._store.changing() as memory:
+            now = _touched(memory, owner, space, call)
+            made = [each for key, each in now.items() if key not in before]
+            for each in made:
+                if each.holds_to is not None:
+                    text = f"the lesson {each.id} has been replaced since by the lesson {each.successor}"
+                    raise LessonReplaced(text)
+            memory.remove(made)
+            for key, entry in now.items():
+                if key in before:
+                    _put_back(memory, before[key], entry, call)
+        return len(now)
+
     def _same(self, memory: MemoryView, owner: str, space: str, new: NewLesson, near: Collection[str]) -> Lesson | None:
         """Return the most similar known lesson about the same mistake; None if there is none."""
         best: tuple[float, Lesson] | None = None
@@ -159,6 +204,35 @@ class LessonBook:
 def _lessons(memory: MemoryView, owner: str, space: str) -> list[Lesson]:
     chosen = EntrySelection(kinds=[EntryKind.LESSON], spaces=[space])
     return [lesson_of(entry) for entry in memory.entries([owner], chosen) if _current(entry)]
+
+
+def _entries(memory: MemoryView, owner: str, space: str) -> dict[str, Entry]:
+    chosen = EntrySelection(kinds=[EntryKind.LESSON], spaces=[space])
+    return {entry.id: entry for entry in memory.entries([owner], chosen)}
+
+
+def _touched(memory: MemoryView, owner: str, space: str, call: str) -> dict[str, Entry]:
+    every = _entries(memory, owner, space)
+    made = {key for key, entry in every.items() if entry.source.call_id == call}
+    return {
+        key: entry
+        for key, entry in every.items()
+        if key in made or entry.successor in made or call in entry.data.get("evidence", ())
+    }
+
+
+def _put_back(memory: MemoryChange, before: Entry, now: Entry, call: str) -> None:
+    """Restore an entry, but keep what was counted and learned since."""
+    was, current = dict(before.data), now.data
+    data = {**was, **{key: current[key] for key in ("shown", "followed", "helped") if key in current}}
+    learned_since = int(current["count"]) - int(was["count"]) - (call in current["evidence"])
+    if learned_since:
+        evidence = [each for each in current["evidence"] if each != call]
+        data |= {"count": int(was["count"]) + learned_since, "evidence": evidence, "updated": current["updated"]}
+    if (now.holds_to, now.successor) == (before.holds_to, before.successor):
+        memory.set_data(before, data)
+    else:
+        memory.put(replace(before, data=data))
 
 
 def _current(entry: Entry) -> bool:

@@ -67,15 +67,22 @@ class LessonsBlock:
         chosen = await asyncio.to_thread(self._fitting, scope.personal_owner, message)
         if not chosen:
             return ""
-        self._waiting[turn.agent_key, message] = ShownLessons(scope.personal_owner, tuple(chosen))
+        if not turn.trial:
+            self._wait_for(turn, message, ShownLessons(scope.personal_owner, tuple(chosen)))
+        return "\n".join([_HEADING, *(f"- {lesson.what.text}" for lesson in chosen)])
+
+    def _wait_for(self, turn: Turn, message: str, shown: ShownLessons) -> None:
+        """Remember the lessons of a run until it ends."""
+        self._waiting[turn.agent_key, message] = shown
         while len(self._waiting) > _MOST_WAITING:
             self._waiting.popitem(last=False)
-        return "\n".join([_HEADING, *(f"- {lesson.what.text}" for lesson in chosen)])
 
     async def run_ended(self, turn: Turn, summary: RunSummary) -> None:
         """Count which of the lessons shown in the run were followed and helped, and store the run's failures as
         drafts.
         """
+        if turn.trial:
+            return
         shown = self._waiting.pop((turn.agent_key, summary.message), None)
         scope = MemoryScope.of(turn)
         drafts = drafts_of(summary.calls) if sees(scope.globs, LESSONS) else []
