@@ -101,8 +101,12 @@ class LoopRun:
             await deliver_messages(self._run, self._on_event)
             if self._state.stopped is not None:
                 return self.account(Finish.CANCELLED, why_stopped(self._state.stopped))
-            if report is None:
-                await self._ask()
+            if report is not None:
+                continue
+            await self._recorder.flush()
+            if self._recorder.cancel_wanted:  # its child runs may have been cancelled first
+                return self.account(Finish.CANCELLED, "Cancelled.")
+            await self._ask()
 
     async def _must_go_on(self, report: Report) -> bool:
         """Return whether the run goes on although there is an answer, because a message was sent to it meanwhile."""

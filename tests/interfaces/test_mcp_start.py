@@ -83,6 +83,7 @@ async def serving(*arguments: str) -> AsyncIterator[Client]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        limit=1 << 20,  # the list of tools is one line
     )
     try:
         yield Client(process)

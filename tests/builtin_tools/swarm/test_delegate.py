@@ -41,7 +41,7 @@ def offered(body: dict[str, Any]) -> set[str]:
     return {each["function"]["name"] for each in body.get("tools", [])}
 
 
-@pytest.mark.spec("SWARM-1", "SWARM-2")
+@pytest.mark.spec("SWARM-1", "SWARM-2", "TOOL-9")
 async def test_the_answers_of_all_tasks_are_the_result_of_the_call(tmp_path: Path) -> None:
     tasks = Tasks(plan=delegating({"tasks": ["look 1", "look 2"]}), look=[[("look", {"n": 1})]])
     async with serving(tasks) as model, opened(tmp_path, model.base_url) as engine:
