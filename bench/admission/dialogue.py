@@ -43,7 +43,7 @@ class ProposalOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialogue:
+class AdmissionDialogue:
     """All proposals of one solution by one author, including the first one."""
 
     attempts: Sequence[ProposalOutcome]
@@ -83,7 +83,7 @@ async def propose(
     return ProposalOutcome(True, time.perf_counter() - began)
 
 
-async def converse(offered: Proposal, first: ProposalOutcome, author: Author, seed: int) -> Dialogue:
+async def converse(offered: Proposal, first: ProposalOutcome, author: Author, seed: int) -> AdmissionDialogue:
     """Continue after the first attempt until the proposal is admitted, nothing is asked, or the author gives up."""
     attempts, answered = [first], offered
     for _ in range(author.rounds):
@@ -97,7 +97,7 @@ async def converse(offered: Proposal, first: ProposalOutcome, author: Author, se
             break
         disputed = [each for attempt in attempts for each in attempt.disputed]
         attempts.append(await propose(author.problem, answered, author.box, seed, disputed=disputed))
-    return Dialogue(attempts)
+    return AdmissionDialogue(attempts)
 
 
 def _questions(problem: Problem, questions: Sequence[Question]) -> list[Asked]:

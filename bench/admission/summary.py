@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.admission.authors import AUTHORS
-from bench.admission.dialogue import Dialogue
+from bench.admission.dialogue import AdmissionDialogue
 from bench.admission.problems import TESTS
 
 SHOWN = 600  # characters of a refusal
@@ -30,7 +30,7 @@ class Measured:
     author: str
     broken: bool
     source: str
-    dialogue: Dialogue | None
+    dialogue: AdmissionDialogue | None
     equal: bool = False
 
 

@@ -9,7 +9,7 @@ import pytest
 from acquired_skills.model.parsed import ParsedProposal
 from bench.admission.argument_shapes import call_text
 from bench.admission.authors import AUTHORS, UNDECIDED, Asked, Author, wrong
-from bench.admission.dialogue import Dialogue, ProposalOutcome, converse
+from bench.admission.dialogue import AdmissionDialogue, ProposalOutcome, converse
 from bench.admission.problems import EXAMPLE, FIRST, FULL, Problem, read_problems
 from bench.admission.solutions import Answer, answers_of, examine
 from bench.admission.summary import Measured, summarize
@@ -91,8 +91,8 @@ async def test_nobody_replies_when_nothing_is_asked(kind: str) -> None:
 def test_shares_of_broken_solutions_include_those_that_fail_the_tests() -> None:
     admitted, asked = ProposalOutcome(True, 1.0), ProposalOutcome(False, 2.0, (Asked("larger(0, 0)"),))
     rows = [
-        Measured("Toy/1", FIRST, "truth", False, "", Dialogue([asked, admitted])),
-        Measured("Toy/1", FIRST, "truth", True, "", Dialogue([admitted])),
+        Measured("Toy/1", FIRST, "truth", False, "", AdmissionDialogue([asked, admitted])),
+        Measured("Toy/1", FIRST, "truth", True, "", AdmissionDialogue([admitted])),
         Measured("Toy/1", FIRST, "truth", True, "", None),
     ]
     (row,) = summarize(rows, 1)["rows"]
