@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from acquired_skills.lifecycle.library import SkillLibrary
 from builtin_tools.memory.lessons.lesson_book import LessonBook
 from builtin_tools.self_play.attempts import PlayLimits
+from builtin_tools.self_play.cycle_run import PlayParts
 from builtin_tools.self_play.play_loop import PlayLoop, StopAtMessages
-from builtin_tools.self_play.self_play import PlayParts, SelfPlay
+from builtin_tools.self_play.self_play import SelfPlay
 from builtin_tools.self_play.store import PlayStore
 from builtin_tools.self_play.tools import self_play, self_play_loop, stop_self_play
 from engine.app.engine_host import EngineHost
