@@ -99,6 +99,11 @@ class Home:
         return self.root / "self_play"
 
     @property
+    def web_cache(self) -> Path:
+        """Pages of the web and search results that were read, up to a limited size."""
+        return self.root / "web_cache"
+
+    @property
     def backups(self) -> Path:
         """Backups of the databases, and the files that `knackbox restore` replaced."""
         return self.root / "backups"
