@@ -24,7 +24,7 @@ CONTENT_TOOLS = (fetch_page, web_search)
 
 
 def content_services(
-    client: WebClient, sandbox: Sandbox, cache: Path, clock: Clock, pages: PageSettings, search: SearchSettings
+    client: WebClient, sandbox: Sandbox, cache: Path, clock: Clock, *, pages: PageSettings, search: SearchSettings
 ) -> Mapping[type, Any]:
     """Return the services of the tools `fetch_page` and `web_search`, by class. Nothing is read or sent.
 

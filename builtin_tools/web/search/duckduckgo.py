@@ -27,6 +27,8 @@ _BLOCKED_STATUS = frozenset({202, 403, 418, 429})
 _OK, _SERVER_ERROR = 200, 500
 _ENTRY, _PAGE = "read_result_page_.py", "results.html"
 _PRELOAD = ("lxml.html", "ddgs.base")
+_OTHER_ENGINE = "A person can set a SearXNG instance with `searxng` in [packs.web.search]."
+_NEWER = f"If its pages have changed, a newer version of ddgs or Knackbox may know them. {_OTHER_ENGINE}"
 _LIMITS = Limits(wall_s=30.0, cpu_s=20.0, memory_bytes=512 << 20, output_bytes=2 << 20)
 
 
@@ -78,13 +80,11 @@ class DuckDuckGo:
             case "none":
                 return EngineAnswer((), more=False, route=route)
             case "blocked":
-                raise blocked(self.name, "it asks to prove that a person sent it")
+                raise blocked(self.name, "it asks to prove that a person sent it", _OTHER_ENGINE)
             case "empty":
-                raise changed(self.name, "the page is empty")
+                raise changed(self.name, "the page is empty", _NEWER)
             case _:
-                raise changed(
-                    self.name, f"{len(answered.body):,} bytes without results or the words that there are none"
-                )
+                raise changed(self.name, "it has neither results nor the statement that there are none", _NEWER)
 
     def _send(self, request: SearchRequest, proxy: str | None) -> _Answered:
         """Send a request and read the body up to the limit. Blocks up to `TIMEOUT_S`.
@@ -112,7 +112,7 @@ class DuckDuckGo:
             for chunk in response.iter_bytes():
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    raise changed(self.name, f"the page has more than {MOST_BYTES:,} bytes")
+                    raise changed(self.name, f"the page has more than {MOST_BYTES:,} bytes", _NEWER)
             return _Answered(response.status_code, response.headers.get("retry-after", ""), bytes(body))
         except primp.PrimpError as error:
             raise unavailable(self.name, " ".join(str(error).split())[:300] or type(error).__name__) from error
@@ -127,7 +127,7 @@ class DuckDuckGo:
         outcome = await self._sandbox.run(job)
         if outcome.end is not End.OK or not isinstance(outcome.value, dict):
             detail = outcome.error.message[:200] if outcome.error is not None else outcome.end.value
-            raise changed(self.name, f"it could not be read: {detail}")
+            raise changed(self.name, f"it could not be read: {detail}", _NEWER)
         return outcome.value
 
     def _refuse_other_proxies(self) -> None:
@@ -155,11 +155,11 @@ def _check_status(answered: _Answered) -> None:
     status, after = answered.status, answered.retry_after
     seconds = float(after[:6]) if after.isascii() and after.isdigit() else None
     if status in _BLOCKED_STATUS:
-        raise blocked(DuckDuckGo.name, f"HTTP status {status}", seconds)
+        raise blocked(DuckDuckGo.name, f"HTTP status {status}", _OTHER_ENGINE, seconds)
     if status >= _SERVER_ERROR:
         raise unavailable(DuckDuckGo.name, f"HTTP status {status}", seconds)
     if status != _OK:
-        raise changed(DuckDuckGo.name, f"HTTP status {status}")
+        raise changed(DuckDuckGo.name, f"HTTP status {status}", _NEWER)
 
 
 def _hits(found: object) -> list[SearchHit]:

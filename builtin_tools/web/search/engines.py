@@ -56,11 +56,11 @@ class SearchFailure(ToolFailure):
     most_repeats = 0
 
 
-def blocked(engine: str, detail: str, retry_after: float | None = None) -> SearchFailure:
+def blocked(engine: str, detail: str, remedy: str, retry_after: float | None = None) -> SearchFailure:
     """Return the failure for an engine that refuses requests, for some time (RETRYABLE)."""
     return SearchFailure(
         f"{engine} refused the search ({detail}). This does not mean that there are no results. Try again in a few "
-        "minutes; a person can configure a SearXNG instance with `searxng` in [packs.web.search].",
+        f"minutes. {remedy}",
         failure_class=FailureClass.RETRYABLE,
         reason="search_blocked",
         retry_after=retry_after,
@@ -79,11 +79,11 @@ def unavailable(engine: str, detail: str, retry_after: float | None = None) -> T
     )
 
 
-def changed(engine: str, detail: str) -> SearchFailure:
+def changed(engine: str, detail: str, remedy: str) -> SearchFailure:
     """Return the failure for an answer that is not understood (UNKNOWN, so that a person learns of it)."""
     return SearchFailure(
         f"{engine} gave an answer that is not a page of results ({detail}). This does not mean that there are none. "
-        "Its pages may have changed. Install a newer Knackbox, or set `searxng` in [packs.web.search].",
+        f"{remedy}",
         failure_class=FailureClass.UNKNOWN,
         reason="search_changed",
         may_have_started=False,

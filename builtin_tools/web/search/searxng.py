@@ -10,6 +10,7 @@ from builtin_tools.web.search.engines import EngineAnswer, SearchRequest, blocke
 from engine.contract.strict_json import JsonError, read_json
 
 MOST_BYTES = 8 << 20
+_REMEDY = "Look at the settings of the instance, or set another one in [packs.web.search]."
 
 
 class SearXng:
@@ -46,10 +47,10 @@ class SearXng:
             found = await asyncio.to_thread(read_json, response.data)
         except JsonError as error:
             raise changed(
-                self.name, "it is not JSON. A person can add json to search.formats in the settings of the instance"
+                self.name, "it is not JSON", "Add json to search.formats in the settings of the instance."
             ) from error
         if not isinstance(found, Mapping) or not isinstance(found.get("results"), list):
-            raise changed(self.name, "it has no list of results")
+            raise changed(self.name, "it has no list of results", _REMEDY)
         hits = [_hit(each) for each in found["results"] if isinstance(each, Mapping)]
         usable = tuple(hit for hit in hits if hit is not None)
         if not usable:
@@ -65,9 +66,9 @@ class SearXng:
         silent = found.get("unresponsive_engines")
         if isinstance(silent, list) and silent:
             detail = ", ".join(" ".join(str(each).split())[:80] for each in silent[:5])
-            raise blocked(self.name, f"its search engines did not answer: {detail}")
+            raise blocked(self.name, f"its search engines did not answer: {detail}", _REMEDY)
         if listed:
-            raise changed(self.name, "no result has a usable URL")
+            raise changed(self.name, "no result has a usable URL", _REMEDY)
 
 
 def _hit(found: Mapping[str, Any]) -> Any:
