@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 import pytest
@@ -53,7 +53,9 @@ def made_by_the_library(model: Model, tools: Sequence[ToolSpec]) -> list[dict[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
-async def test_the_schemas_are_those_of_the_library_and_adapted_once(provider: str) -> None:
+async def test_the_schemas_are_those_of_the_library_and_adapted_once(
+    provider: Literal["openai", "anthropic", "google"],
+) -> None:
     endpoint = ModelEndpoint(provider, "any", "http://127.0.0.1:9", api_key="k")
     tools = [*SPECS, RECURSIVE]
     names = ProviderNames(tool.name for tool in tools)
