@@ -73,7 +73,7 @@ class TorSettings(BaseModel):
     socks: Annotated[str, AfterValidator(_socks)] = ""
     command: str = "tor"
     config: str = ""
-    bootstrap_s: float = Field(120.0, gt=0, le=600)
+    bootstrap_s: float = Field(default=120.0, gt=0, le=600)
 
 
 class WebSettings(BaseModel):

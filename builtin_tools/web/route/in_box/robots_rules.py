@@ -1,4 +1,4 @@
-"""Evaluates a robots.txt in a box, because its patterns may be made to take very long to match."""
+"""Evaluates a robots.txt in a box, because the file comes from a stranger and its patterns may be slow to match."""
 
 from typing import Any
 
