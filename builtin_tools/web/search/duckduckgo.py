@@ -7,6 +7,7 @@ is sent here, and the page is read in a box (`in_box/result_page.py`), where its
 
 import asyncio
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,8 @@ class DuckDuckGo:
             client: Names the proxy to use, and keeps the rate limit of the host.
             sandbox: Runs the boxes in which pages of results are read.
             url: The address of the form; "" for DuckDuckGo's own.
-            ca_file: A file with the certificates that are trusted (PEM); "" for those that ddgs trusts.
+            ca_file: A file with the certificates that are trusted (PEM); "" for those in the file that
+                ``SSL_CERT_FILE`` names, or else those that ddgs trusts.
         """
         self._client = client
         self._sandbox = sandbox
@@ -95,7 +97,9 @@ class DuckDuckGo:
         import primp  # noqa: PLC0415 -- with ddgs half a second, and 20 MB
         from ddgs.engines.duckduckgo import Duckduckgo  # noqa: PLC0415
 
-        engine = Duckduckgo(proxy=proxy, timeout=TIMEOUT_S, verify=self._ca_file or True)
+        engine = Duckduckgo(
+            proxy=proxy, timeout=TIMEOUT_S, verify=self._ca_file or os.environ.get("SSL_CERT_FILE") or True
+        )
         payload = engine.build_payload(
             request.query, request.region, "moderate", _PERIODS[request.time_range], request.page
         )

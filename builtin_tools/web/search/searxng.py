@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from builtin_tools.web.contract import Progress, WebClient
+from builtin_tools.web.contract import Progress, WebClient, WebResponse
 from builtin_tools.web.search.engines import EngineAnswer, SearchRequest, blocked, changed, tidy
+from engine.contract.failure import ToolFailure
 from engine.contract.strict_json import JsonError, read_json
 
 MOST_BYTES = 8 << 20
+_JSON = "Add json to search.formats in the settings of the instance."
 _REMEDY = "Look at the settings of the instance, or set another one in [packs.web.search]."
 
 
@@ -40,15 +42,11 @@ class SearXng:
         if request.time_range:
             parameters["time_range"] = request.time_range
         progress(f"searching with {self.name}", None)
-        response = await self._client.get(
-            f"{self._url}/search?{urlencode(parameters)}", circuit=circuit, max_bytes=MOST_BYTES, progress=progress
-        )
+        response = await self._get(f"{self._url}/search?{urlencode(parameters)}", circuit, progress)
         try:
             found = await asyncio.to_thread(read_json, response.data)
         except JsonError as error:
-            raise changed(
-                self.name, "it is not JSON", "Add json to search.formats in the settings of the instance."
-            ) from error
+            raise changed(self.name, "it is not JSON", _JSON) from error
         if not isinstance(found, Mapping) or not isinstance(found.get("results"), list):
             raise changed(self.name, "it has no list of results", _REMEDY)
         hits = [_hit(each) for each in found["results"] if isinstance(each, Mapping)]
@@ -56,6 +54,15 @@ class SearXng:
         if not usable:
             self._check_empty(found, len(found["results"]))
         return EngineAnswer(usable, more=bool(usable), route=response.route)
+
+    async def _get(self, url: str, circuit: str, progress: Progress) -> WebResponse:
+        try:
+            return await self._client.get(url, circuit=circuit, max_bytes=MOST_BYTES, progress=progress)
+        except ToolFailure as failure:
+            if failure.reason != "http_status":
+                raise
+            # SearXNG answers 403 if its settings do not allow JSON.
+            raise changed(self.name, str(failure), _JSON) from failure
 
     def _check_empty(self, found: Mapping[str, Any], listed: int) -> None:
         """Check that an answer without usable results means that there are none.
