@@ -13,5 +13,5 @@ class PageSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    fresh_s: float = Field(24 * 3600.0, ge=0)
-    keep_bytes: int = Field(512 << 20, ge=1 << 20)
+    fresh_s: float = Field(default=24 * 3600.0, ge=0)
+    keep_bytes: int = Field(default=512 << 20, ge=1 << 20)

@@ -97,9 +97,8 @@ class DuckDuckGo:
         import primp  # noqa: PLC0415 -- with ddgs half a second, and 20 MB
         from ddgs.engines.duckduckgo import Duckduckgo  # noqa: PLC0415
 
-        engine = Duckduckgo(
-            proxy=proxy, timeout=TIMEOUT_S, verify=self._ca_file or os.environ.get("SSL_CERT_FILE") or True
-        )
+        trusted = self._ca_file or os.environ.get("SSL_CERT_FILE", "")
+        engine = Duckduckgo(proxy=proxy, timeout=TIMEOUT_S, verify=trusted or True)
         payload = engine.build_payload(
             request.query, request.region, "moderate", _PERIODS[request.time_range], request.page
         )

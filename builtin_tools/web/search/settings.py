@@ -28,5 +28,5 @@ class SearchSettings(BaseModel):
 
     searxng: Annotated[str, AfterValidator(_address)] = ""
     ca_file: str = ""
-    fresh_s: float = Field(900.0, ge=0)
-    keep_bytes: int = Field(32 << 20, ge=1 << 20)
+    fresh_s: float = Field(default=900.0, ge=0)
+    keep_bytes: int = Field(default=32 << 20, ge=1 << 20)

@@ -18,7 +18,7 @@ from builtin_tools.memory.documents.in_box.visible_text import visible
 MOST_LINKS = 500
 _MOST_LINK_TEXT = 200
 _LITTLE = 250  # characters; a shorter main text may be a notice that trafilatura took for the article
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -48,7 +48,9 @@ def read(path: str, outline: Outline, url: str = "", charset: str = "") -> None:
 
 def _parsed(data: bytes, charset: str) -> Any:
     encoding = _encoding(data, charset)
-    parser = lxml_html.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True)
+    if encoding is not None:
+        data = data.decode(encoding, errors="replace").encode()
+    parser = lxml_html.HTMLParser(encoding=None if encoding is None else "utf-8", remove_comments=True, remove_pis=True)
     try:
         return lxml_html.document_fromstring(data, parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError) as error:

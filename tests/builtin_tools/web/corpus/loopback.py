@@ -6,8 +6,12 @@ import httpx
 
 from builtin_tools.web.contract import Progress, WebResponse
 from engine.contract.failure import FailureClass, ToolFailure
+from tests.builtin_tools.web.corpus.sites import OWN
+from tests.builtin_tools.web.corpus.web import SEARXNG
 
 ROUTE = "loopback"
+# Names under .test are not public, so an engine must be told that it may request them.
+OPEN_HOSTS = (OWN, "injection.test", "hidden.test", "redirect.test", "slow.test", "large.test", "source0.test")
 
 
 class LoopbackClient:
@@ -52,3 +56,12 @@ class LoopbackClient:
             raise ToolFailure(
                 "The route is down.", failure_class=FailureClass.RETRYABLE, reason="route_down", may_have_started=False
             )
+
+
+def reaching(port: int) -> str:
+    """Return the configuration of an engine whose web requests go to the corpus on loopback."""
+    hosts = [*OPEN_HOSTS, SEARXNG]
+    return (
+        f'[packs.web]\nroute = "http://127.0.0.1:{port}"\nallow = {hosts}\nrequests_per_s = 100.0\nburst = 100\n'
+        f'[packs.web.search]\nsearxng = "http://{SEARXNG}"\n'
+    )
