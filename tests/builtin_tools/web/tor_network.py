@@ -22,7 +22,6 @@ test uses it like this:
 import contextlib
 import ctypes
 import datetime as dt
-import itertools
 import json
 import os
 import re
@@ -54,6 +53,8 @@ _STREAM = re.compile(
     r'650 STREAM \d+ (?P<state>\w+) (?P<circuit>\d+) (?P<target>\S+).*SOCKS_USERNAME="(?P<user>[^"]*)"'
 )
 
+_CONFLUX = re.compile(r"650 CIRC (?P<circuit>\d+) .*CONFLUX_ID=(?P<set>\w+)")
+
 
 @dataclass
 class Streams:
@@ -66,12 +67,16 @@ class Streams:
     lines: list[str] = field(default_factory=list)
 
     def users_by_circuit(self) -> dict[str, set[str]]:
-        """Return the SOCKS user names of the streams that each circuit carried."""
+        """Return the SOCKS user names of the streams that each circuit carried.
+
+        The two circuits of a Conflux set have one exit, which knows that they belong together, so they count as one.
+        """
+        sets = {match["circuit"]: match["set"] for match in map(_CONFLUX.match, self.lines) if match is not None}
         found: dict[str, set[str]] = {}
-        for line in self.lines:
-            match = _STREAM.match(line)
+        for match in map(_STREAM.match, self.lines):
             if match is not None and match["circuit"] != "0":
-                found.setdefault(match["circuit"], set()).add(match["user"])
+                circuit = sets.get(match["circuit"], match["circuit"])
+                found.setdefault(circuit, set()).add(match["user"])
         return found
 
 
@@ -87,7 +92,8 @@ class TorNetwork:
         self._names = Path(found["names"])
         self._gate = Path(found["gate"])
         self._gate_process: int = found["processes"]["gate"]
-        self._addresses = itertools.cycle(found["web_addresses"])
+        self._free: list[str] = list(reversed(found["web_addresses"]))
+        self._addresses: dict[str, str] = {}  # exits keep what they have resolved, so a host keeps its address
         self._authority = Authority(folder)
 
     @property
@@ -108,10 +114,11 @@ class TorNetwork:
         new.replace(self._names)
 
     def listen(self, *hosts: str, port: int = 443) -> socket.socket:
-        """Return a socket that listens behind the exits at a new address, to which the names are resolved."""
-        address = next(self._addresses)
+        """Return a socket that listens behind the exits at an address of its own, to which the names are resolved."""
+        address = self._addresses.get(hosts[0]) or self._free.pop()
         listener = in_namespace(self._namespace("web"), lambda: socket.create_server((address, port), backlog=128))
         for host in hosts:
+            self._addresses[host] = address
             self.register(host, address)
         return listener
 
@@ -174,8 +181,9 @@ class TorNetwork:
     def start_tor(self) -> None:
         """Start the running Tor again after it was killed or stopped, and wait until it can be used."""
         ran = subprocess.run(
-            [sys.executable, SCRIPT, "restart", self._folder], capture_output=True, text=True, check=True, timeout=150
+            [sys.executable, SCRIPT, "restart", self._folder], capture_output=True, text=True, check=False, timeout=150
         )
+        assert ran.returncode == 0, ran.stderr
         self._gate_process = json.loads(ran.stdout)["processes"]["gate"]
 
     @contextmanager
@@ -185,7 +193,8 @@ class TorNetwork:
         with socket.socket(socket.AF_UNIX) as control:
             control.connect(str(self._gate / "control"))
             cookie = (self._gate / "cookie").read_bytes().hex()
-            control.sendall(f"AUTHENTICATE {cookie}\r\nSETEVENTS STREAM CIRC\r\n".encode())
+            # The circuits that exist already are listed, because Tor prepares some before they are needed.
+            control.sendall(f"AUTHENTICATE {cookie}\r\nGETINFO circuit-status\r\nSETEVENTS STREAM CIRC\r\n".encode())
             reader = threading.Thread(target=_read_events, args=(control, seen), daemon=True)
             reader.start()
             try:
@@ -273,7 +282,10 @@ def running_network(folder: Path) -> Iterator[TorNetwork]:
 
 def _read_events(control: socket.socket, seen: Streams) -> None:
     with contextlib.suppress(OSError), control.makefile("r", encoding="utf-8", errors="replace") as events:
-        seen.lines.extend(line.strip() for line in events if line.startswith("650"))
+        for line in events:
+            listed = re.match(r"\d+ (BUILT|EXTENDED|LAUNCHED|GUARD_WAIT) ", line)
+            if listed is not None or line.startswith("650 "):
+                seen.lines.append(("650 CIRC " if listed is not None else "") + line.strip())
 
 
 def _is_running(process: int) -> bool:
