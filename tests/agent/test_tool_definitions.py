@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 import pytest
@@ -13,9 +13,9 @@ from pydantic_ai.tools import ToolDefinition
 from builtin_tools.memory.knowledge_base import knowledge_base
 from builtin_tools.pack import TOOLS
 from builtin_tools.swarm.delegate_to_swarm import delegate_to_swarm
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.model import ModelClient, build
-from engine.agent.tool_definitions import ToolDefinitions
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.model import ModelClient, build
+from engine.agent.clients.tool_definitions import ToolDefinitions
 from engine.contract.spec import ToolSpec
 from engine.formats.names import ProviderNames
 from tests.agent.scripted_model import says, serving
@@ -53,7 +53,9 @@ def made_by_the_library(model: Model, tools: Sequence[ToolSpec]) -> list[dict[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
-async def test_the_schemas_are_those_of_the_library_and_adapted_once(provider: str) -> None:
+async def test_the_schemas_are_those_of_the_library_and_adapted_once(
+    provider: Literal["openai", "anthropic", "google"],
+) -> None:
     endpoint = ModelEndpoint(provider, "any", "http://127.0.0.1:9", api_key="k")
     tools = [*SPECS, RECURSIVE]
     names = ProviderNames(tool.name for tool in tools)
