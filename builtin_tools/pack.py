@@ -16,6 +16,7 @@ from builtin_tools.manage_skills import manage_skills
 from builtin_tools.replan import replan
 from builtin_tools.scratchpad import Scratchpad, scratchpad
 from builtin_tools.system_utility import system_utility
+from builtin_tools.vision.page_finder import PageFinder
 from builtin_tools.vision_analysis import vision_analysis
 from engine.app.models import images_of
 from engine.app.pack_settings import pack_settings
@@ -71,7 +72,13 @@ async def open_pack(services: Services) -> Pack:
     open_kernels = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(
         sources=(StaticSource(NAME, [image_tool if each is image_generation else each for each in TOOLS]),),
-        provides={DownloadRules: rules, Scratchpad: notes, Records: services.records, Kernels: open_kernels},
+        provides={
+            DownloadRules: rules,
+            Scratchpad: notes,
+            Records: services.records,
+            Kernels: open_kernels,
+            PageFinder: PageFinder(services.embedder),
+        },
         aclose=open_kernels.aclose,
         observers=(ChildKernels(open_kernels),),
     )
