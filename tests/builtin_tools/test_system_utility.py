@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from builtin_tools.system_utility import format_fact, system_utility
+from builtin_tools.system.diagnostics import format_fact
+from builtin_tools.system_utility import system_utility
 from engine.contract.context import CallContext, Produced
 from engine.stores.records import Records
 from sandbox.namespace.backend import NamespaceSandbox
