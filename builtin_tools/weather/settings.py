@@ -41,7 +41,7 @@ class WeatherSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    location: str = Field("", max_length=200)
+    location: str = Field(default="", max_length=200)
     units: Units = "metric"
     forecast_url: ServiceUrl = "https://api.open-meteo.com"
     geocoding_url: ServiceUrl = "https://geocoding-api.open-meteo.com"
