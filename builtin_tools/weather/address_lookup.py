@@ -48,6 +48,8 @@ async def look_up(ctx: CallContext, client: WebClient, settings: WeatherSettings
             'The location is not looked up, because `lookup` in [packs.builtin.weather] is "never". Ask the user for '
             "a place."
         )
+    if settings.lookup == "ask" and ctx.turn.trial:
+        raise not_configured("The location is not looked up in a trial, because nobody is asked to allow it.")
     proxy, route = await client.proxy_of(host, circuit=ctx.call_id)
     if proxy is not None:
         raise not_configured(

@@ -15,7 +15,9 @@ from typing import Any
 
 from engine import Engine
 from tests.builtin_tools.http_server import Seen, reply, serving
+from tests.builtin_tools.pdf_samples import coloured
 from tests.builtin_tools.vowels import CODE, TESTS
+from tests.builtin_tools.weather.open_meteo_server import OpenMeteoAnswers
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -75,6 +77,8 @@ CALLS: Calls = [
     ("scratchpad", {"action": "list"}, True),
     ("system_utility", {"action": "diagnostics"}, True),
     ("system_utility", {"action": "health"}, True),
+    ("system_utility", {"action": "location", "place": "Oslo"}, True),
+    ("system_utility", {"action": "weather", "place": "Oslo", "days": 16}, True),
     ("create_skill", {"name": "vowels", "description": "Counts vowels.", "code": CODE, "tests": TESTS}, True),
     ("create_skill", LONG, False),
     ("vowels", {"text": "banana" * 10_000}, True),
@@ -120,6 +124,8 @@ CALLS: Calls = [
     ("self_play_loop", {"max_cycles": 1}, False),
     ("stop_self_play", {}, True),
     ("vision_analysis", {"path": "image.png"}, True),
+    ("vision_analysis", {"path": "a.pdf", "pages": "1-3"}, True),
+    ("vision_analysis", {"path": "a.pdf", "query": "the third quarter"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]
 
@@ -156,13 +162,20 @@ def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
 
 
 async def main(home: Path) -> None:
-    with serving({"/v1/chat/completions": answer, "/v1/images/generations": answer}) as server:
+    answers = OpenMeteoAnswers()
+    answers |= {"/v1/chat/completions": answer, "/v1/images/generations": answer}
+    with serving(answers) as server:
         endpoint = f'provider = "openai"\nname = "m"\nbase_url = "{server.url("/v1")}"\napi_key = "k"\n'
         home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f"[model]\n{endpoint}[vision]\n{endpoint}[image]\n{endpoint}")
+        urls = f'forecast_url = "{server.url("")}"\ngeocoding_url = "{server.url("")}"\n'
+        web = 'route = "direct"\nallow = ["127.0.0.1"]\nrequests_per_s = 100\nburst = 100\n'
+        packs = f"[packs.web]\n{web}[packs.builtin.weather]\n{urls}"
+        (home / "config.toml").write_text(f"[model]\n{endpoint}[vision]\n{endpoint}[image]\n{endpoint}{packs}")
         async with Engine.open(home, environ={}) as engine:
             workspace = home / "workspace"
             (workspace / "image.png").write_bytes(PNG)
+            pages = [("1 0 0", f"Page {number} about the harvest of the third quarter") for number in range(200)]
+            (workspace / "a.pdf").write_bytes(coloured(*pages))
             for number in range(1_500):
                 (workspace / f"file-{number}.txt").write_text("a word\n")
             meter, rows = Meter(), []

@@ -61,10 +61,6 @@ async def test_diagnostics_name_the_protections_and_nothing_personal(
     assert socket.gethostname() not in text
 
 
-def test_weather_and_location_are_not_offered_yet() -> None:
-    assert system_utility.spec.parameters["properties"]["action"]["enum"] == ["diagnostics", "health"]
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(1234567, "1,234,567"), (True, "True"), ([0.5, 1], "0.5 1"), ({"free": 2000}, "free 2,000")]
 )
