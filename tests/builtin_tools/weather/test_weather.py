@@ -16,17 +16,22 @@ from builtin_tools.memory.profile import Profile
 from builtin_tools.memory.scope import owner_of_user
 from builtin_tools.memory.store import MemoryStore
 from builtin_tools.pack import BuiltinSettings
+from builtin_tools.replan import replan
 from builtin_tools.system_utility import system_utility
 from builtin_tools.weather.open_meteo import Forecast, checked
 from builtin_tools.weather.place import Place, coordinates_in
 from builtin_tools.weather.settings import WeatherSettings
 from builtin_tools.weather.weather_codes import weather_in_words
 from builtin_tools.web.contract import WebClient, WebResponse
+from engine import Engine
 from engine.app.home import Home
 from engine.app.pack_settings import pack_settings
+from engine.app.settings import Settings
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
+from engine.contract.spec import ToolSpec
 from engine.policy.approval import ApprovalAnswer, ApprovalGuard, ApprovalRequest
+from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.stores.clock import SystemClock
 from tests.builtin_tools.http_server import Answer, Server, reply, serving
 from tests.builtin_tools.weather.open_meteo_server import OSLO, PARIS, open_meteo, queries
@@ -248,6 +253,16 @@ async def test_a_lookup_that_the_configuration_allows_asks_nobody_and_one_that_i
     assert (report["place"]["region"], report["origin"]) == ("Oslo", "lookup")
 
 
+async def test_nobody_is_asked_for_a_lookup_in_a_trial(ctx: CallContext) -> None:
+    with open_meteo() as (server, _):
+        async with bound(ctx, server) as here:
+            person = Person(agrees=True)
+            trial = replace(with_person(here, person), turn=replace(here.turn, trial=True))
+            assert (await refused(trial, lookup=True)).reason == "not_configured"
+        assert server.seen == []
+    assert person.asked == []
+
+
 async def test_a_lookup_through_tor_is_refused_because_it_would_find_the_exit(ctx: CallContext, tmp_path: Path) -> None:
     with open_meteo() as (server, _):
         async with (
@@ -422,6 +437,33 @@ def test_weather_codes_are_named() -> None:
 def test_a_wrong_setting_is_named(table: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         pack_settings("builtin", {"weather": table}, BuiltinSettings)
+
+
+@pytest.mark.spec("FAIL-2")
+async def test_a_server_that_is_busy_once_is_asked_again_by_the_engine(tmp_path: Path) -> None:
+    with open_meteo() as (server, answers):
+        web = {"route": "direct", "allow": ["127.0.0.1"], "requests_per_s": 100, "burst": 100, "robots": False}
+        urls = dict.fromkeys(("forecast_url", "geocoding_url"), server.url(""))
+        settings = Settings.model_validate(
+            {"packs": {"web": web, "builtin": {"weather": {**urls, "location": "Oslo"}}}}
+        )
+        answers.failures = [(503, {})]
+        async with Engine.open(home=tmp_path, settings=settings) as engine:
+            result = await engine.call("system_utility", {"action": "weather"})
+            too_far = await engine.call("system_utility", {"action": "weather", "days": 17})
+    assert (result.success, result.audit.attempts) == (True, 2)
+    assert result.output["origin"] == "configuration"
+    assert too_far.failure is not None
+    assert too_far.failure.reason == "invalid_arguments"
+
+
+@pytest.mark.spec("FAIL-6")
+def test_after_a_failure_of_the_weather_a_search_for_the_place_is_suggested() -> None:
+    search = ToolSpec("web_search", "Search the web.", {"type": "object", "properties": {"query": {"type": "string"}}})
+    specs = {each.name: each for each in (search, system_utility.spec, replan.spec)}
+    chains = FallbackChains(Path("nowhere"), lambda: specs, otherwise=shipped_chains())
+    suggested = chains.suggestion("system_utility", {"action": "weather", "place": "Oslo"})
+    assert '`web_search` with {"query": "Oslo"}' in suggested, suggested
 
 
 async def test_without_the_web_pack_nothing_is_sent(ctx: CallContext) -> None:
