@@ -20,7 +20,7 @@ MOST_OTHERS = 5  # further places with the same name that a result lists
 # Keys of the profile that name where the user is, the most specific first.
 PROFILE_KEYS = ("location", "current_location", "city", "home_city", "town", "home_town", "home_location", "residence")
 
-Origin = Literal["call", "profile", "configuration", "lookup"]
+LocationOrigin = Literal["call", "profile", "configuration", "lookup"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Located:
     """
 
     place: Place
-    origin: Origin
+    origin: LocationOrigin
     others: tuple[Place, ...] = ()
     route: str = ""
 
@@ -98,7 +98,7 @@ def _check(wanted: WantedPlace) -> None:
         raise wrong_arguments("Use only one of `place`, `latitude` with `longitude`, and `lookup`.")
 
 
-async def _named(service: OpenMeteo, name: str, origin: Origin) -> Located:
+async def _named(service: OpenMeteo, name: str, origin: LocationOrigin) -> Located:
     place = coordinates_in(name)
     if place is not None:
         return Located(place, origin)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from typing_extensions import TypedDict
 
-from builtin_tools.weather.locating import Origin
+from builtin_tools.weather.locating import LocationOrigin
 from builtin_tools.weather.open_meteo import CurrentWeather, DailyWeather, Forecast
 from builtin_tools.weather.place import Place
 from builtin_tools.weather.weather_codes import weather_in_words
@@ -33,7 +33,7 @@ class LocationReport(TypedDict):
     """
 
     place: PlaceRow
-    origin: Origin
+    origin: LocationOrigin
     others: list[PlaceRow]
     route: str
 
@@ -86,7 +86,7 @@ class WeatherReport(TypedDict):
     """
 
     place: PlaceRow
-    origin: Origin
+    origin: LocationOrigin
     others: list[PlaceRow]
     time_zone: str
     units: dict[str, str]

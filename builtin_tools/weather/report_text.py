@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from builtin_tools.weather.locating import Origin
+from builtin_tools.weather.locating import LocationOrigin
 from builtin_tools.weather.place import Place
 from builtin_tools.weather.report_data import CurrentRow, DayRow
 
-_ORIGINS: Mapping[Origin, str] = {
+_ORIGINS: Mapping[LocationOrigin, str] = {
     "call": "",
     "profile": ", from the user's profile",
     "configuration": ", from the configuration",
@@ -14,7 +14,7 @@ _ORIGINS: Mapping[Origin, str] = {
 }
 
 
-def place_text(place: Place, origin: Origin) -> str:
+def place_text(place: Place, origin: LocationOrigin) -> str:
     return f"{place.shown}{_ORIGINS[origin]}."
 
 

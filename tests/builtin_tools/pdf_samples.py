@@ -47,6 +47,20 @@ def coloured(*pages: tuple[str, str]) -> bytes:
     )
 
 
+def with_password() -> bytes:
+    """Return a document that asks for a password: the digests in it belong to none (ISO 32000-1, 7.6.3)."""
+    one = document([("0 0 300 400", b"")])
+    lock = f"/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <{'41' * 32}> /U <{'42' * 32}> >> /ID [<43> <43>]"
+    return one.replace(b"/Root 1 0 R", b"/Root 1 0 R " + lock.encode())
+
+
+def with_contents_of(path: str) -> bytes:
+    """Return a document whose page is drawn by a file outside of the document (ISO 32000-1, table 5, entry F)."""
+    one = document([("0 0 300 400", b"")])
+    start = one.index(b"<< /Filter /FlateDecode")
+    return one[:start] + f"<< /F ({path}) /FFilter null /Length 0 ".encode() + one[one.index(b">>", start) :]
+
+
 def many_pages(count: int) -> bytes:
     """Return a small document with many pages: all are the same object."""
     one = document([("0 0 300 400", b"")])

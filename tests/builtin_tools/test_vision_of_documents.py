@@ -1,5 +1,6 @@
 """`vision_analysis` of PDF documents: pages are rendered in real boxes and sent to a real HTTP server."""
 
+import asyncio
 import base64
 import json
 import re
@@ -7,6 +8,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,8 +150,9 @@ async def test_one_damaged_page_does_not_hide_the_others(ctx: CallContext, box: 
         (b"%PDF-1.7\n" + bytes(500), "damaged or not a PDF"),
         (b"%PDF-1.7 not a picture", "damaged or not a PDF"),
         (THREE[:400], "damaged|no pages"),
+        (pdf_samples.with_password(), "protected by a password"),
     ],
-    ids=["many pages", "huge page", "zeros", "no document", "cut"],
+    ids=["many pages", "huge page", "zeros", "no document", "cut", "password"],
 )
 async def test_a_hostile_or_damaged_document_is_refused_with_its_cause(
     ctx: CallContext, box: Sandbox, data: bytes, expected: str
@@ -157,6 +160,39 @@ async def test_a_hostile_or_damaged_document_is_refused_with_its_cause(
     failure = await refused(ctx, box, data)
     assert failure.reason == "unreadable_document"
     assert re.search(expected, str(failure))
+
+
+@pytest.mark.slow
+async def test_a_document_cannot_show_a_file_of_the_machine(ctx: CallContext, box: Sandbox, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("1 0 0 rg 0 0 300 400 re f 0 g BT /F1 12 Tf 20 350 Td (LEAKED) Tj ET")
+    _, inside, _ = await ask(ctx, box, pdf_samples.document([("0 0 300 400", secret.read_bytes())]))
+    assert "LEAKED" in inside  # the file would be shown if it were read
+    _, text, (picture,) = await ask(ctx, box, pdf_samples.with_contents_of(str(secret)))
+    assert "LEAKED" not in text
+    assert corner(picture)[2] == (255, 255, 255)
+
+
+@pytest.mark.slow
+async def test_a_cancelled_call_asks_no_model_and_the_next_one_works(ctx: CallContext, box: Sandbox) -> None:
+    ctx.workspace.write("endless.pdf", pdf_samples.endless_page())
+    started = asyncio.Event()
+
+    def progress(message: str, _fraction: float | None = None) -> None:
+        if message == "rendering the pages":
+            started.set()
+
+    with serving({"/v1/chat/completions": chat_answer("Seen.")}) as server:
+        here = replace(bound(ctx, box, server), progress=progress)
+        call = asyncio.ensure_future(vision_analysis.run(here, {"path": "endless.pdf"}))
+        async with asyncio.timeout(60):
+            await started.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        assert server.seen == []
+    assert sorted(path.name for path in ctx.workspace.root.iterdir()) == ["endless.pdf"]
+    assert len((await ask(ctx, box, THREE))[2]) == 3
 
 
 @pytest.mark.slow
