@@ -48,7 +48,7 @@ class VisionOutput(TypedDict):
 async def vision_analysis(
     ctx: CallContext,
     path: str,
-    question: str = "Describe this image in detail.",
+    question: str = "Describe in detail what is shown.",
     pages: Pages | None = None,
     query: Query | None = None,
 ) -> Produced[VisionOutput]:
@@ -71,7 +71,8 @@ async def vision_analysis(
         )
     with workspace_failures():
         data = await asyncio.to_thread(folder_of(ctx).read, path, MAX_DOCUMENT_BYTES)
-    if is_pdf(data):
+    media_type = media_type_of(data)
+    if media_type is None and is_pdf(data):
         return await about_document(ctx, ctx.vision, data, DocumentQuestion(path, question, pages, query))
     if pages is not None or query is not None:
         raise wrong_arguments(f"{path!r} is not a PDF file, and only PDF files have pages. Omit `pages` and `query`.")
@@ -79,7 +80,6 @@ async def vision_analysis(
         raise unusable(
             f"{path!r} has {len(data):,} bytes, more than the {MAX_BYTES:,} that models accept. Scale it down."
         )
-    media_type = media_type_of(data)
     if media_type is None:
         raise unusable(
             f"{path!r} is not a PNG, JPEG, GIF or WebP image or a PDF file, judging by its content. Convert it to PNG "

@@ -240,6 +240,11 @@ async def test_pages_of_an_image_are_refused(ctx: CallContext) -> None:
     assert "only PDF files have pages" in str(failure)
 
 
+async def test_an_image_that_contains_the_mark_of_a_document_is_an_image(ctx: CallContext) -> None:
+    failure = await refused(ctx, ctx.sandbox, b"GIF89a %PDF-1.7", pages="1")
+    assert "only PDF files have pages" in str(failure)
+
+
 async def test_a_document_that_is_too_large_is_refused(ctx: CallContext) -> None:
     ctx.workspace.write("a.pdf", b"")
     with (ctx.workspace.root / "huge.pdf").open("wb") as file:
