@@ -13,9 +13,9 @@ from pydantic_ai.tools import ToolDefinition
 from builtin_tools.memory.knowledge_base import knowledge_base
 from builtin_tools.pack import TOOLS
 from builtin_tools.swarm.delegate_to_swarm import delegate_to_swarm
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.model import ModelClient, build
-from engine.agent.tool_definitions import ToolDefinitions
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.model import ModelClient, build
+from engine.agent.clients.tool_definitions import ToolDefinitions
 from engine.contract.spec import ToolSpec
 from engine.formats.names import ProviderNames
 from tests.agent.scripted_model import says, serving

@@ -24,11 +24,11 @@ from pydantic_ai.models import Model, ModelRequestParameters, create_async_httpx
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from engine.agent.context_overflow import context_overflow
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.pacing import ModelPacing, ModelPaused
-from engine.agent.text_calls import as_text, with_calls
-from engine.agent.tool_definitions import ToolDefinitions
+from engine.agent.clients.context_overflow import context_overflow
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.pacing import ModelPacing, ModelPaused
+from engine.agent.clients.text_calls import as_text, with_calls
+from engine.agent.clients.tool_definitions import ToolDefinitions
 from engine.contract.failure import ConfigError
 from engine.contract.spec import ToolSpec
 from engine.formats.names import ProviderNames
