@@ -30,8 +30,8 @@ from builtin_tools.vision.pdf_pages import (
     _checked_texts,
 )
 from builtin_tools.vision_analysis import MAX_DOCUMENT_BYTES, vision_analysis
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.vision import ModelVision
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.vision import ModelVision
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.stores.embedder import WordLlamaEmbedder
