@@ -27,7 +27,7 @@ Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
     annotations=Annotations(read_only=True, idempotent=True),
     tier="low",
     side_effects=("network",),
-    timeout_s=120,
+    timeout_s=180,  # Tor may need two minutes to start
 )
 async def system_utility(  # noqa: PLR0917 -- the model names its arguments
     ctx: CallContext,
