@@ -2,6 +2,7 @@
 
 import re
 
+from engine.contract.failure import ToolFailure
 from engine.dispatch.refusals import wrong_arguments
 
 _PART = re.compile(r"\s*(\d{1,6})\s*(?:[-\u2013]\s*(\d{1,6})\s*)?")
@@ -33,7 +34,7 @@ def selected_pages(text: str, most: int) -> list[int]:
     return sorted(chosen)
 
 
-def _too_many(count: int, most: int) -> Exception:
+def _too_many(count: int, most: int) -> ToolFailure:
     return wrong_arguments(
         f"`pages` selects {count:,} pages, and one call can show {most}. Select fewer, and call the tool again for "
         "the others."

@@ -1,5 +1,6 @@
 """PDF documents for `vision_analysis`: with coloured pages, and hostile ones."""
 
+import random
 import zlib
 
 
@@ -75,10 +76,18 @@ def picture_bomb(side: int) -> bytes:
     """Return a document with a picture of `side` by `side` black pixels, compressed twice."""
     packer = zlib.compressobj(9)
     rows = b"".join(packer.compress(bytes(side * 3)) for _ in range(side)) + packer.flush()
-    packed = zlib.compress(rows, 9)
+    return _picture(side, zlib.compress(rows, 9), "/Filter [/FlateDecode /FlateDecode]")
+
+
+def noise(side: int) -> bytes:
+    """Return a document with a picture of `side` by `side` random pixels, always the same."""
+    return _picture(side, random.Random(side).randbytes(side * side * 3), "")
+
+
+def _picture(side: int, packed: bytes, filters: str) -> bytes:
     head = (
         f"<< /Type /XObject /Subtype /Image /Width {side} /Height {side} /ColorSpace /DeviceRGB /BitsPerComponent 8 "
-        f"/Filter [/FlateDecode /FlateDecode] /Length {len(packed)} >>\nstream\n"
+        f"{filters} /Length {len(packed)} >>\nstream\n"
     )
     picture = head.encode() + packed + b"\nendstream"
     return document([("0 0 300 400", b"300 0 0 400 0 0 cm /X1 Do")], (picture,), "/XObject << /X1 4 0 R >>")

@@ -212,6 +212,13 @@ async def test_a_page_of_millions_of_pixels_gives_a_bounded_picture(ctx: CallCon
 
 
 @pytest.mark.slow
+async def test_a_page_whose_picture_is_too_large_is_shown_with_fewer_pixels(ctx: CallContext, box: Sandbox) -> None:
+    _, _, (picture,) = await ask(ctx, box, pdf_samples.noise(1_400), pages="1")
+    assert len(picture) <= MOST_PICTURE_BYTES
+    assert LONGEST_SIDE // 2 <= corner(picture)[1] < LONGEST_SIDE
+
+
+@pytest.mark.slow
 async def test_a_page_that_does_not_exist_is_refused(ctx: CallContext, box: Sandbox) -> None:
     assert "it has 3 pages, so these do not exist: 7" in str(await refused(ctx, box, THREE, pages="2,7"))
 

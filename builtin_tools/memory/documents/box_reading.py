@@ -56,7 +56,7 @@ def unreadable(name: str, problem: str) -> ToolFailure:
 def forged(name: str) -> ToolFailure:
     """Return the failure for a malformed output of a box, which a malicious document may have forged."""
     return unreadable(
-        name, "reading it gave a malformed result. The document may be malicious; nothing of it was stored."
+        name, "reading it gave a malformed result. The document may be malicious; nothing of it was used."
     )
 
 
