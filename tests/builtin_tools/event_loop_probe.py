@@ -18,6 +18,9 @@ from tests.builtin_tools.http_server import Seen, reply, serving
 from tests.builtin_tools.pdf_samples import coloured
 from tests.builtin_tools.vowels import CODE, TESTS
 from tests.builtin_tools.weather.open_meteo_server import OpenMeteoAnswers
+from tests.builtin_tools.web.corpus.loopback import reaching
+from tests.builtin_tools.web.corpus.server import serving_corpus
+from tests.builtin_tools.web.corpus.web import CorpusWeb
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -123,6 +126,9 @@ CALLS: Calls = [
     ("self_play", {}, False),  # no chat model is configured
     ("self_play_loop", {"max_cycles": 1}, False),
     ("stop_self_play", {}, True),
+    ("fetch_page", {"url": "http://knackbox.test/guide.html", "fresh": True, "links": True}, True),
+    ("fetch_page", {"url": "http://knackbox.test/guide.html"}, True),
+    ("web_search", {"query": "sandbox"}, True),
     ("vision_analysis", {"path": "image.png"}, True),
     ("vision_analysis", {"path": "a.pdf", "pages": "1-3"}, True),
     ("vision_analysis", {"path": "a.pdf", "query": "the third quarter"}, True),
@@ -164,12 +170,11 @@ def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
 async def main(home: Path) -> None:
     answers = OpenMeteoAnswers()
     answers |= {"/v1/chat/completions": answer, "/v1/images/generations": answer}
-    with serving(answers) as server:
+    with serving(answers) as server, serving_corpus(CorpusWeb.small()) as web:
         endpoint = f'provider = "openai"\nname = "m"\nbase_url = "{server.url("/v1")}"\napi_key = "k"\n'
         home.mkdir(exist_ok=True)
         urls = f'forecast_url = "{server.url("")}"\ngeocoding_url = "{server.url("")}"\n'
-        web = 'route = "direct"\nallow = ["127.0.0.1"]\nrequests_per_s = 100\nburst = 100\n'
-        packs = f"[packs.web]\n{web}[packs.builtin.weather]\n{urls}"
+        packs = f"{reaching(web, direct=['127.0.0.1'])}[packs.builtin.weather]\n{urls}"
         (home / "config.toml").write_text(f"[model]\n{endpoint}[vision]\n{endpoint}[image]\n{endpoint}{packs}")
         async with Engine.open(home, environ={}) as engine:
             workspace = home / "workspace"
