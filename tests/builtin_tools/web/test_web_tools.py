@@ -159,7 +159,7 @@ async def test_fifty_pages_that_order_calls_arrive_as_data_and_no_call_follows(
 async def test_a_search_that_fails_returns_earlier_results_if_there_are_some(
     tmp_path: Path, web: tuple[CorpusWeb, int]
 ) -> None:
-    settings = reaching(web[1]) + "fresh_s = 0\n"
+    settings = reaching(web[1]).replace("[packs.web.search]\n", "[packs.web.search]\nfresh_s = 0\n")
     (tmp_path / "config.toml").write_text(settings)
     async with Engine.open(tmp_path, environ={}) as engine:
         found = await search(engine, query="Veldmoor strait bridge")
