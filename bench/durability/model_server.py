@@ -46,7 +46,7 @@ class ScriptedServer:
         self.messages = (await request.json())["messages"]
         self.times.append(time.monotonic())
         if len(self.times) == self.kill_at:
-            os.kill(int((self.folder / PID_FILE).read_text()), signal.SIGKILL)  # noqa: ASYNC240 -- a few bytes
+            os.kill(int((self.folder / PID_FILE).read_text()), signal.SIGKILL)
         calls = next_calls(self.messages)
         message: dict[str, Any] = {"role": "assistant", "content": None if calls else "All done."}
         if calls:
