@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.agent.instructions import RESUMED
+from engine.agent.prompt.instructions import RESUMED
 from tests.agent.long_script import effects_of
 from tests.agent.run_script import Call, Script, progress_of, rounds_of, task_of
 from tests.agent.run_tools import Effects
