@@ -1,6 +1,6 @@
 """Compares what agents do after `kill -9`: Knackbox, LangGraph with SQLite, and pydantic-ai with DBOS (LOOP-5).
 
-All do the same scripted run of 50 turns and 60 calls, of which 40 have effects. It is killed once: when a request
+All do the same scripted run of 50 turns and 60 calls, of which 32 have effects. It is killed once: when a request
 reaches the model, at the beginning of a call, or after the effect of a call and before its result. A new process
 continues it. Then the effects that happened twice or not at all are counted, and calls without exactly one result.
 
