@@ -61,9 +61,9 @@ async def _work(order: Order) -> None:
             "policy": {"approval": "destructive"},
         }
     )
-    options = {"settings": settings, "sources": [_source(Actions(order))], "people": People(approver=_Approving())}
+    home, sources, people = Path(order.folder) / "home", [_source(Actions(order))], People(approver=_Approving())
     async with (
-        Engine.open(Path(order.folder) / "home", packs=False, environ={}, **options) as engine,
+        Engine.open(home, settings=settings, sources=sources, packs=False, people=people, environ={}) as engine,
         open_conversation(engine, stream=False) as conversation,
     ):
         if unfinished := engine.runs.interrupted():
