@@ -38,6 +38,7 @@ class Kills:
         doubts: After how many kills the outcome of a call was unknown.
         ms: For each run that was resumed, the time from the resumption to the first action.
         ready_ms: The same from the moment at which its process, with everything imported, began to open the home.
+        cpu_ms: The processor time within the latter.
     """
 
     writes: int = 0
@@ -45,11 +46,13 @@ class Kills:
     doubts: int = 0
     ms: list[float] = field(default_factory=list)
     ready_ms: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
 
     def describe(self) -> str:
         return (
             f"{self.writes} writes, {self.count} kills, {self.doubts} with an unknown outcome; first action "
-            f"{_percentiles(self.ms)} after the resumption, {_percentiles(self.ready_ms)} after the process was ready"
+            f"{_percentiles(self.ms)} after the resumption, {_percentiles(self.ready_ms)} after the process was ready, "
+            f"of which it used the processor for {_percentiles(self.cpu_ms)}"
         )
 
 
@@ -132,6 +135,7 @@ async def kill_everywhere(
         if "ms" in report:
             kills.ms.append(report["ms"])
             kills.ready_ms.append(report["ready_ms"])
+            kills.cpu_ms.append(report["cpu_ms"])
         shutil.rmtree(home)
 
     async def work(each: Victims) -> None:

@@ -97,17 +97,18 @@ async def work(home: Path, url: str, kill: KillAtWrite, *, packs: bool) -> dict[
     """Begin the run, or resume it, and return its report and how long the first action took.
 
     The first action is the first request to the model, or the first call. `ms` is the time since the resumption, and
-    `ready_ms` the time since the process began to open the home, with everything imported.
+    `ready_ms` the time since the process began to open the home, with everything imported. `cpu_ms` is the processor time
+    within the latter, which does not depend on what else the machine does.
     """
-    ready = time.perf_counter()
+    ready, used = time.perf_counter(), time.process_time()
     model = {"name": "scripted", "base_url": url, "timeout_s": 20.0}
     budget = {"turns": 200, "tool_calls": 500}
     settings = Settings.model_validate({"model": model, "budget": budget, "policy": {"approval": "destructive"}})
-    first: list[float] = []
+    first: list[tuple[float, float]] = []
 
     def on_event(event: Event) -> None:
         if isinstance(event, TurnStarted | CallStarted):
-            first.append(time.perf_counter())
+            first.append((time.perf_counter(), time.process_time()))
 
     people = People(approver=Approving())
     sources = [source(Effects(home))]
@@ -124,7 +125,9 @@ async def work(home: Path, url: str, kill: KillAtWrite, *, packs: bool) -> dict[
                 report = await conversation.run(MESSAGE)
     told = {"finish": report.finish.value, "answer": report.answer, "writes": kill.count}
     if first and open_runs:
-        told |= {"ms": (first[0] - began) * 1000, "ready_ms": (first[0] - ready) * 1000}
+        acted, used_then = first[0]
+        times = {"ms": acted - began, "ready_ms": acted - ready, "cpu_ms": used_then - used}
+        told |= {name: seconds * 1000 for name, seconds in times.items()}
     return told
 
 
