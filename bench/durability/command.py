@@ -66,7 +66,7 @@ class Found:
             "lost_calls": self.lost_calls,
             "unfinished": self.unfinished,
             "resumed_p50_s": statistics.median(self.resumed_s) if self.resumed_s else None,
-            "resumed_p95_s": statistics.quantiles(self.resumed_s, n=20)[-1] if several else None,
+            "resumed_p95_s": statistics.quantiles(self.resumed_s, n=20, method="inclusive")[-1] if several else None,
             "imports_s": self.whole.get("imports_s"),
             "run_s": self.whole.get("took_s"),
             "written_kb": self.whole["written"] // 1000 if self.whole else None,

@@ -243,7 +243,7 @@ def _plain_result(said: str) -> str:
 def _percentiles(times: Sequence[float]) -> str:
     if len(times) < 2:
         return "-"
-    p95 = statistics.quantiles(times, n=20)[-1]
+    p95 = statistics.quantiles(times, n=20, method="inclusive")[-1]
     return (
         f"{statistics.median(times):.0f} ms at the median, {p95:.0f} at the 95th percentile, {max(times):.0f} at most"
     )
