@@ -43,9 +43,13 @@ SELECT kind, pg_catalog.min(what), pg_catalog.count(*) FROM (
     UNION ALL SELECT 'signals', rolname FROM mine WHERE rolname = ANY(%(signals)s)
     UNION ALL SELECT 'roles', rolname FROM mine WHERE rolcreaterole OR rolcreatedb
     UNION ALL SELECT 'replication', rolname FROM mine WHERE rolreplication
+    UNION ALL SELECT 'secrets', rolname FROM mine
+        WHERE pg_catalog.has_table_privilege(mine.oid, 'pg_catalog.pg_authid', 'SELECT')
     UNION ALL SELECT 'functions', function.oid::pg_catalog.regprocedure::text
         FROM pg_catalog.pg_proc AS function
+        JOIN pg_catalog.pg_language AS language ON language.oid = function.prolang
         WHERE function.proname = ANY(%(functions)s)
+          AND (language.lanname IN ('c', 'internal') OR function.prosecdef) -- others only call functions of this list
           AND EXISTS (SELECT FROM mine
                       WHERE pg_catalog.has_function_privilege(mine.oid, function.oid, 'EXECUTE'))
     UNION ALL SELECT 'writes', relation.oid::pg_catalog.regclass::text
@@ -67,12 +71,13 @@ _MEANING = {
     "roles": "can create roles or databases ({what})",
     "replication": "can replicate ({what})",
     "functions": "can execute functions with effects that a rollback does not undo ({what})",
+    "secrets": "can read the password hashes of all roles ({what})",
     "writes": "can change tables ({what})",
 }
 _NEVER = ("superuser", "server")
 READER_SQL = (
-    "CREATE ROLE knackbox_reader LOGIN PASSWORD '…'; GRANT pg_read_all_data TO knackbox_reader; (or GRANT SELECT on "
-    "single tables; GRANT pg_read_all_stats shows the statements of others in activity)"
+    "CREATE ROLE knackbox_reader LOGIN PASSWORD '…'; GRANT USAGE ON SCHEMA public TO knackbox_reader; "
+    "GRANT SELECT ON ALL TABLES IN SCHEMA public TO knackbox_reader"
 )
 
 

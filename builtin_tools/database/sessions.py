@@ -29,8 +29,8 @@ T = TypeVar("T")
 APPLICATION = "knackbox"  # the name in pg_stat_activity
 CANCEL_S = 5.0  # seconds for which the end of a cancelled statement is awaited; afterwards its connection is cut
 # Settings of the transaction, with units that PostgreSQL knows. A server that does not know a setting ignores it.
+_CHECK_CONNECTION = {"client_connection_check_interval": "2s"}  # a backend ends its statement if the engine was killed
 _ALWAYS = {
-    "client_connection_check_interval": "2s",  # a backend ends its statement if the engine was killed
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
@@ -72,11 +72,9 @@ class Session:
         if read_only:
             self._set({"default_transaction_read_only": "on"}, local=False)
         self.connection.execute(f"BEGIN TRANSACTION {'READ ONLY' if read_only else 'READ WRITE'}")
-        self._set(chosen, local=True)
-        for name, value in _ALWAYS.items():
-            # Some servers cannot have the setting (client_connection_check_interval needs Linux, macOS or BSD).
-            with suppress(psycopg.DataError), self.connection.transaction():
-                self._set({name: value}, local=True)
+        self._set({**_ALWAYS, **chosen}, local=True)
+        with suppress(psycopg.DataError), self.connection.transaction():  # a server on Windows refuses this setting
+            self._set(_CHECK_CONNECTION, local=True)
 
     def rollback(self) -> None:
         self.connection.execute("ROLLBACK")

@@ -17,7 +17,7 @@ NAME = "database"  # the name of the entry point and therefore of the configurat
 MAX_DSN_BYTES = 8192
 
 # Rights that a person can accept (`builtin_tools.database.rights`). The rights of a superuser cannot be accepted.
-AcceptableRight = Literal["writes", "functions", "roles", "replication", "signals"]
+AcceptableRight = Literal["writes", "functions", "roles", "replication", "signals", "secrets"]
 
 
 class DatabaseSettings(BaseModel):

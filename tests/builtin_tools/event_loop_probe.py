@@ -119,6 +119,7 @@ CALLS: Calls = [
     ("self_play", {}, False),  # no chat model is configured
     ("self_play_loop", {"max_cycles": 1}, False),
     ("stop_self_play", {}, True),
+    ("postgres_admin", {"action": "activity"}, False),  # no database is configured
     ("vision_analysis", {"path": "image.png"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]

@@ -21,7 +21,7 @@ READER_PASSWORD = "Re4derSecretOfTests"
 WRITER_PASSWORD = "Wr1terSecretOfTests"
 ROLES = f"""
 CREATE ROLE reader LOGIN PASSWORD '{READER_PASSWORD}';
-GRANT pg_read_all_data, pg_read_all_stats TO reader;
+GRANT pg_read_all_stats TO reader;
 CREATE ROLE writer LOGIN PASSWORD '{WRITER_PASSWORD}';
 GRANT pg_read_all_stats TO writer;
 CREATE DATABASE shop OWNER writer;
@@ -48,6 +48,7 @@ CREATE SEQUENCE public.numbers;
 INSERT INTO public.customers (name, email) SELECT 'Customer ' || n, n || '@example.org' FROM generate_series(1, 20) AS n;
 INSERT INTO public.orders (customer_id, amount, status)
     SELECT 1 + n % 20, n, CASE n % 3 WHEN 0 THEN 'paid' ELSE 'new' END::public.status FROM generate_series(1, 200) AS n;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;
 ANALYZE;
 """
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine import Engine
-from engine.app.settings import Settings
 from engine.app.people import People
+from engine.app.settings import Settings
 from tests.builtin_tools.database.cluster import Cluster, cluster
 
 Opener = Callable[..., AbstractAsyncContextManager[Engine]]
