@@ -15,7 +15,7 @@ from builtin_tools.database.database_actions import QueryRequest
 from builtin_tools.database.failures import statement_failure
 from builtin_tools.database.outputs import QueryOutput
 from builtin_tools.database.rights import refuse_excessive_rights
-from builtin_tools.database.row_files import RowFile, row_file
+from builtin_tools.database.row_files import RowFile, row_file, size_of
 from builtin_tools.database.sessions import Session
 from builtin_tools.database.statements import run_statement, stream_statement
 from engine.contract.context import Produced
@@ -90,42 +90,45 @@ class _Taken:
         Raises:
             ToolFailure: A row is too large.
         """
-        settings = self._session.settings
+        target: RowFile | None = None
         # One statement for all rows, because the statement timeout then limits the whole query.
         fetch = f"FETCH FORWARD {most + 1} FROM knackbox_query".encode()
-        target: RowFile | None = None
-        for result in stream_statement(self._session.connection.pgconn, fetch):
-            if not self.columns:
-                self.columns = columns_of(result)
-                target = row_file(self._request.path, stream, self.columns) if stream is not None else None
-            if not result.ntuples:
-                continue
-            if self.count == most:
-                self.more = f"the limit of {most:,} rows"
-                continue  # the server sends no row after this one
-            row = [result.get_value(0, at) for at in range(len(self.columns))]
-            size = sum(len(cell) for cell in row if cell is not None)
-            if size > settings.max_row_bytes:
-                self._session.stop()
-                raise _too_large(size, settings.max_row_bytes)
-            self._keep(row, size)
-            self.count += 1
-            if target is not None:
-                target.add(row)
-                if target.size > settings.max_file_bytes:
-                    self.more = f"the limit of {settings.max_file_bytes:,} bytes"
+        try:
+            for result in stream_statement(self._session.connection.pgconn, fetch):
+                if not self.columns:
+                    self.columns = columns_of(result)
+                    target = row_file(self._request.path, stream, self.columns) if stream is not None else None
+                if not result.ntuples:
+                    continue
+                if self.count == most:
+                    self.more = f"the limit of {most:,} rows"
+                    continue  # the server sends no row after this one
+                self._add([result.get_value(0, at) for at in range(len(self.columns))], target)
+                if self.more:
                     self._session.stop()
                     self._session.connection.close()  # instead of reading the rows that are on their way
                     break
-        if target is not None:
-            target.finish()
-            self.size = target.size
+            if target is not None:
+                target.finish()
+                self.size = target.size
+        except BaseException:
+            if target is not None:
+                target.abandon()
+            raise
 
-    def _keep(self, row: list[bytes | None], size: int) -> None:
+    def _add(self, row: list[bytes | None], target: RowFile | None) -> None:
+        """Keep a row. This is called for each row of large results, so it avoids work."""
+        settings = self._session.settings
+        size = target.add(row) if target is not None else size_of(row)
+        if size > settings.max_row_bytes:
+            self._session.stop()
+            raise _too_large(size, settings.max_row_bytes)
+        self.count += 1
         if len(self.rows) < self._request.shown and (not self.rows or self._bytes + size <= MAX_OUTPUT_BYTES):
             self._bytes += size
-            kinds = [kind for _, kind in self.columns]
-            self.rows.append([cell_of(cell, kind) for cell, kind in zip(row, kinds, strict=True)])
+            self.rows.append([cell_of(cell, kind) for cell, (_, kind) in zip(row, self.columns, strict=True)])
+        if target is not None and target.size > settings.max_file_bytes:
+            self.more = f"the limit of {settings.max_file_bytes:,} bytes"
 
     def produced(self, *, saved: bool = False) -> Produced[QueryOutput]:
         names = [name for name, _ in self.columns]

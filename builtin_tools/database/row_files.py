@@ -16,22 +16,34 @@ Row = Sequence[bytes | None]
 _CHUNK = 1 << 20  # bytes that are collected before they are written
 _GROUP_BYTES = 16 << 20  # bytes of values in one row group of a Parquet file
 _GROUP_ROWS = 100_000
-_TO_QUOTE = re.compile(rb'[",\r\n]')
+_TO_QUOTE = re.compile(rb'["\r\n]')
 
 
 class RowFile(Protocol):
-    """A file that rows are added to."""
+    """A file that rows are added to.
 
-    @property
-    def size(self) -> int:
-        """The size in bytes, about as large as the file will be if it is finished now."""
+    Attributes:
+        size: The size in bytes, about as large as the file will be if it is finished now.
+    """
+
+    size: int
+
+    def add(self, row: Row) -> int:
+        """Add a row, and return its approximate size in bytes."""
         ...
-
-    def add(self, row: Row) -> None: ...
 
     def finish(self) -> None:
         """Write what has been collected."""
         ...
+
+    def abandon(self) -> None:
+        """Release the writer of a file that is not needed."""
+        ...
+
+
+def size_of(row: Row) -> int:
+    """Return the size of the values of a row in bytes."""
+    return sum([len(cell) for cell in row if cell is not None])
 
 
 def row_file(path: str, stream: BinaryIO, columns: Sequence[tuple[str, int]]) -> RowFile:
@@ -51,33 +63,42 @@ class CsvFile:
     """CSV in UTF-8 as PostgreSQL writes it: NULL is an empty field, and an empty text is quoted."""
 
     def __init__(self, stream: BinaryIO, columns: Sequence[tuple[str, int]]) -> None:
+        self.size = 0
         self._stream = stream
         self._lines: list[bytes] = []
         self._waiting = 0
-        self._written = 0
+        self._commas = len(columns) - 1
         self.add([name.encode() for name, _ in columns])
 
-    @property
-    def size(self) -> int:
-        return self._written + self._waiting
-
-    def add(self, row: Row) -> None:
-        line = b",".join([b"" if cell is None else _quoted(cell) for cell in row])
+    def add(self, row: Row) -> int:
+        line = self._line(row)
+        size = len(line) + 1
         self._lines.append(line)
-        self._waiting += len(line) + 1
+        self.size += size
+        self._waiting += size
         if self._waiting >= _CHUNK:
             self.finish()
+        return size
 
     def finish(self) -> None:
         if self._lines:
             self._lines.append(b"")
             self._stream.write(b"\n".join(self._lines))
-        self._written += self._waiting
         self._lines, self._waiting = [], 0
+
+    def abandon(self) -> None:
+        self._lines = []
+
+    def _line(self, row: Row) -> bytes:
+        if None not in row and b"" not in row:
+            plain = b",".join(row)  # type: ignore[arg-type] -- there is no None in it
+            if plain.count(b",") == self._commas and not _TO_QUOTE.search(plain):
+                return plain
+        return b",".join([b"" if cell is None else _quoted(cell) for cell in row])
 
 
 def _quoted(cell: bytes) -> bytes:
-    if cell and not _TO_QUOTE.search(cell):
+    if cell and b"," not in cell and not _TO_QUOTE.search(cell):
         return cell
     return b'"%s"' % cell.replace(b'"', b'""')
 
@@ -103,20 +124,25 @@ class ParquetFile:
         self._writer: Any = parquet.ParquetWriter(stream, self._schema, compression="zstd")
         self._rows: list[Row] = []
         self._waiting = 0
+        self.size = 0
 
-    @property
-    def size(self) -> int:
-        return self._stream.tell() + self._waiting
-
-    def add(self, row: Row) -> None:
+    def add(self, row: Row) -> int:
+        size = size_of(row)
         self._rows.append(row)
-        self._waiting += sum(len(cell) for cell in row if cell is not None)
+        self._waiting += size
+        self.size += size
         if self._waiting >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
             self._write()
+        return size
 
     def finish(self) -> None:
         self._write()
         self._writer.close()
+        self.size = self._stream.tell()
+
+    def abandon(self) -> None:
+        self._rows = []
+        self._writer.close()  # otherwise its destructor writes to a closed file
 
     def _write(self) -> None:
         if not self._rows:
@@ -127,7 +153,7 @@ class ParquetFile:
             for cells, kind, wanted in zip(columns, self._kinds, self._types, strict=True)
         ]
         self._writer.write_table(self._arrow.table(arrays, schema=self._schema))
-        self._rows, self._waiting = [], 0
+        self._rows, self._waiting, self.size = [], 0, self._stream.tell()
 
     def _array(self, cells: list[bytes | None], kind: int, wanted: "pa.DataType") -> "pa.Array[Any]":
         arrow = self._arrow
@@ -137,8 +163,7 @@ class ParquetFile:
             if kind == BYTEA:
                 plain = [None if cell is None else bytes.fromhex(cell[2:].decode("ascii")) for cell in cells]
                 return arrow.array(plain, wanted)
-            texts = [None if cell is None else cell.decode("utf-8", "replace") for cell in cells]
-            return arrow.array(texts, arrow.string()).cast(wanted)
+            return arrow.array(cells, arrow.binary()).cast(arrow.string()).cast(wanted)
         except (ValueError, OverflowError) as error:  # ArrowInvalid is a ValueError
             said = " ".join(str(error).split())[:200]
             raise ToolFailure(

@@ -216,5 +216,7 @@ def _connect(dsn: SecretStr, timeout_s: int) -> "psycopg.Connection[tuple[Any, .
         "connect_timeout": timeout_s,
         "keepalives": 1,
         "keepalives_idle": 30,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
     }
     return psycopg.Connection.connect(**parameters, autocommit=True, prepare_threshold=None)

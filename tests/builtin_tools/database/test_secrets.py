@@ -130,6 +130,17 @@ def test_doctor_reports_a_database_that_is_missing_or_not_reachable(tmp_path: Pa
     assert MISSING not in states(dsn=DSN, connect_timeout_s=2)
 
 
+@pytest.mark.spec("LIST-6")
+async def test_the_tool_is_listed_only_with_a_dsn(tmp_path: Path) -> None:
+    for table, listed in (({"dsn": DSN}, True), ({}, False), ({"dsn_env": "KNACKBOX_TEST_NO_SUCH_VARIABLE"}, False)):
+        settings = Settings.model_validate({"packs": {"database": table}})
+        async with Engine.open(tmp_path, settings=settings, environ={}) as engine:
+            found = await engine.list_tools()
+        assert ("postgres_admin" in {tool.spec.name for tool in found.tools}) is listed
+        reasons = [each.reason for each in found.dropped if each.name == "postgres_admin"]
+        assert reasons == ([] if listed else ["not configured: postgres_dsn"])
+
+
 @pytest.mark.services
 async def test_no_record_result_log_or_process_shows_a_password(
     opened: Opener, postgres: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
