@@ -80,10 +80,8 @@ def _chain(
 
 def _session(row: SessionRow) -> str:
     who = f"{row['pid']} {row['user']}" + (f" ({row['application']})" if row["application"] else "")
-    if row["waits_for"]:
-        doing = f"waits for {row['waits_for']} since {duration_text(row['state_s'])}"
-    else:
-        doing = f"{row['state']} for {duration_text(row['state_s'])}"
+    doing = f"waits for {row['waits_for']}, " if row["waits_for"] else ""
+    doing += f"{row['state']} for {duration_text(row['state_s'])}"
     if row["transaction_s"] is not None:
         doing += f", transaction open for {duration_text(row['transaction_s'])}"
     return f"{who}: {doing}: {row['statement']}" if row["statement"] else f"{who}: {doing}"

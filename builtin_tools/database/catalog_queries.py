@@ -66,7 +66,8 @@ SESSIONS: LiteralString = """
 SELECT s.pid, COALESCE(s.usename, ''), COALESCE(s.application_name, ''), COALESCE(s.state, 'hidden'),
        EXTRACT(epoch FROM pg_catalog.clock_timestamp() - s.state_change)::float8,
        EXTRACT(epoch FROM pg_catalog.clock_timestamp() - s.xact_start)::float8,
-       COALESCE((SELECT l.mode || ' on ' || COALESCE(l.relation::pg_catalog.regclass::text, l.locktype)
+       COALESCE((SELECT CASE l.locktype WHEN 'transactionid' THEN 'another transaction to end'
+                        ELSE l.mode || ' on ' || COALESCE(l.relation::pg_catalog.regclass::text, l.locktype) END
                  FROM pg_catalog.pg_locks AS l WHERE l.pid = s.pid AND NOT l.granted LIMIT 1), ''),
        pg_catalog.pg_blocking_pids(s.pid), COALESCE(s.query, '')
 FROM pg_catalog.pg_stat_activity AS s

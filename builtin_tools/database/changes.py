@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
 _EXPLAIN = b"EXPLAIN "
+_LOST = ("08", "57P")  # the beginnings of the SQLSTATEs of lost connections
 _NEEDS_NO_TRANSACTION = "25001"  # "cannot run inside a transaction block"
 
 
@@ -77,12 +78,12 @@ def change(session: Session, sql: str, approved: MeasuredChange) -> Produced[Exe
         committing = True
         session.connection.execute("COMMIT")
     except psycopg.Error as error:
-        timeout_s = session.settings.statement_timeout_s
-        failure = (
-            _uncertain()
-            if committing and not error.sqlstate
-            else statement_failure(error, statement=sql, timeout_s=timeout_s)
-        )
+        if committing and (error.sqlstate or _LOST[0]).startswith(_LOST):
+            failure = _uncertain()
+        else:
+            failure = statement_failure(error, statement=sql, timeout_s=session.settings.statement_timeout_s)
+            if failure.failure_class is FailureClass.RETRYABLE:  # a retry would ask the person again
+                failure.failure_class = FailureClass.DIAGNOSTIC
     else:
         return _output(result, rows)
     raise failure

@@ -11,7 +11,8 @@ import psycopg
 from engine.contract.failure import REFUSED, FailureClass, ToolFailure
 
 _MOST = 600  # characters of a server's message
-_BUSY = frozenset({"40001", "40P01", "55P03"})  # serialization failure, deadlock, lock not available
+_LOCKED = "55P03"  # lock not available
+_BUSY = frozenset({"40001", "40P01", _LOCKED})  # the first two: serialization failure, deadlock
 # Syntax error and feature not supported: what the server reports for a statement that cannot be the query of a cursor.
 NOT_A_QUERY = frozenset({"42601", "0A000"})
 _ONLY_QUERIES = "Only a single SELECT, VALUES, TABLE or WITH that changes nothing can be read here."
@@ -66,7 +67,8 @@ def statement_failure(
     if state == "42501":
         return _failure(f"Refused by the database: {said}. The role has no right to do this.", "no_right")
     if state in _BUSY:
-        return _failure(f"{said}.", "busy", FailureClass.RETRYABLE)
+        who = " Another session holds the lock; activity shows which one." if state == _LOCKED else ""
+        return _failure(f"{said}.{who}", "busy", FailureClass.RETRYABLE)
     if not state or state.startswith(("08", "57P", "53")):
         lost = "The connection to the database was lost, or the database has no resources left."
         return _failure(lost, _UNREACHABLE, FailureClass.RETRYABLE)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from builtin_tools.database.cells import BOOL, BYTEA, DATE, FLOATS, INTEGERS, TIMESTAMP, TIMESTAMPTZ
 from engine.contract.failure import ToolFailure
@@ -91,7 +91,7 @@ class CsvFile:
 
     def _line(self, row: Row) -> bytes:
         if None not in row and b"" not in row:
-            plain = b",".join(row)  # type: ignore[arg-type] -- there is no None in it
+            plain = b",".join(cast("Sequence[bytes]", row))
             if plain.count(b",") == self._commas and not _TO_QUOTE.search(plain):
                 return plain
         return b",".join([b"" if cell is None else _quoted(cell) for cell in row])

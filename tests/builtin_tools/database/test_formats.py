@@ -87,7 +87,7 @@ def session(pid: int, *blocked_by: int, state: str = "active", **changes: Any) -
         "state": state,
         "state_s": 61.0,
         "transaction_s": 75.0,
-        "waits_for": "ShareLock on transactionid" if blocked_by else "",
+        "waits_for": "another transaction to end" if blocked_by else "",
         "blocked_by": list(blocked_by),
         "statement": f"UPDATE t{pid}",
     }
@@ -101,9 +101,9 @@ def test_chains_of_blocked_sessions_are_shown_as_a_tree() -> None:
     assert text.splitlines() == [
         "Blocked sessions, each below the one that it waits for:",
         "  1 app (web): idle in transaction for 1 min 1 s, transaction open for 1 min 15 s: UPDATE t1",
-        "      └── 2 app (web): waits for ShareLock on transactionid since 1 min 1 s, transaction open for 1 min 15 s: UPDATE t2",
-        "          └── 3 app (web): waits for ShareLock on transactionid since 1 min 1 s, transaction open for 1 min 15 s: UPDATE t3",
-        "      └── 4 app (web): waits for ShareLock on transactionid since 1 min 1 s, transaction open for 1 min 15 s: UPDATE t4",
+        "      └── 2 app (web): waits for another transaction to end, active for 1 min 1 s, transaction open for 1 min 15 s: UPDATE t2",
+        "          └── 3 app (web): waits for another transaction to end, active for 1 min 1 s, transaction open for 1 min 15 s: UPDATE t3",
+        "      └── 4 app (web): waits for another transaction to end, active for 1 min 1 s, transaction open for 1 min 15 s: UPDATE t4",
         "",
         "Other sessions that do something or have an open transaction:",
         "  9 app (web): active for 1 min 1 s, transaction open for 1 min 15 s: UPDATE t9",

@@ -200,7 +200,7 @@ async def test_activity_shows_which_session_blocks_which(opened: Opener, postgre
     assert lines[0] == "Blocked sessions, each below the one that it waits for:"
     assert lines[1].startswith(f"  {blocker.info.backend_pid if not blocker.closed else ''}"[:2])
     assert "(web): idle in transaction for" in lines[1]
-    assert "(report): waits for AccessShareLock on orders since" in lines[2]
+    assert "(report): waits for AccessShareLock on orders, active for" in lines[2]
     assert lines[2].endswith("SELECT count(*) FROM orders")
 
 
@@ -356,3 +356,19 @@ async def test_execute_is_refused_in_a_trial(opened: Opener, postgres: Cluster) 
         )
     assert not result.success
     assert postgres.value("SELECT count(*) FROM orders") == 200
+
+
+async def test_a_change_that_cannot_get_its_lock_after_the_approval_does_not_ask_again(
+    opened: Opener, postgres: Cluster
+) -> None:
+    blocker = psycopg.connect(postgres.writer)
+    person = Person(first=lambda: blocker.execute("LOCK TABLE customers"))
+    writes = {"allow_writes": True, "write_dsn": postgres.writer, "lock_timeout_s": 0.2}
+    try:
+        async with opened(people=People(approver=person), **writes) as engine:
+            result = await call(engine, "execute", sql="UPDATE customers SET name = name")
+    finally:
+        blocker.close()
+    assert result.failure.reason == "busy"
+    assert "activity shows which one" in result.error
+    assert len(person.asked) == 1

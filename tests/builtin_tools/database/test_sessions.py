@@ -107,7 +107,7 @@ def test_millions_of_rows_are_saved_in_bounded_memory(postgres: Cluster, tmp_pat
     process = start(pack, tmp_path, arguments, f"warm.{kind}")
     written, _ = process.communicate(timeout=950)
     report = json.loads(written)
-    assert report["error"] is None, report["error"]
+    assert not report["error"]
     assert (report["output"]["row_count"], report["output"]["complete"]) == (count, True)
     grown = report["after_kb"] - report["before_kb"]
     print(f"{kind}: {report['output']['bytes']:,} bytes, memory grew by {grown:,} kB to {report['after_kb']:,} kB")
