@@ -126,7 +126,6 @@ CALLS: Calls = [
     ("self_play", {}, False),  # no chat model is configured
     ("self_play_loop", {"max_cycles": 1}, False),
     ("stop_self_play", {}, True),
-    ("postgres_admin", {"action": "activity"}, False),  # no database is configured
     ("fetch_page", {"url": "http://knackbox.test/guide.html", "fresh": True, "links": True}, True),
     ("fetch_page", {"url": "http://knackbox.test/guide.html"}, True),
     ("web_search", {"query": "sandbox"}, True),
