@@ -90,10 +90,11 @@ class RoutedClient:
 
     async def proxy_of(self, host: str, *, circuit: str) -> tuple[str | None, str]:
         """Return the proxy URL for a library that sends its own requests. See `WebClient.proxy_of`."""
-        exit_ = await self._exit(parse(f"https://{host}/"), circuit, no_progress)
+        target = parse(f"https://{host}/")
+        exit_ = await self._exit(target, circuit, no_progress)
         if exit_.proxy is None:
-            await resolve(parse(f"https://{host}/"), self._rules())
-        await self._pace.wait(host.lower())
+            await resolve(target, self._rules())
+        await self._pace.wait(_host(target))
         return exit_.proxy, exit_.name
 
     async def aclose(self) -> None:
@@ -106,7 +107,7 @@ class RoutedClient:
         Raises:
             ToolFailure: The host is refused, or the route is not available.
         """
-        host = target.raw_host.decode("ascii")
+        host = _host(target)
         route = self._routes.of(host)
         check_onion(host, route)
         if route.is_direct:
@@ -131,7 +132,7 @@ class RoutedClient:
     async def _hop(self, target: httpx.URL, request: _Request, rules: DownloadRules) -> WebResponse | str:
         """Send one request. Return its response, or the URL that it redirects to."""
         exit_ = await self._exit(target, request.circuit, request.progress)
-        await self._pace.wait(target.host)
+        await self._pace.wait(_host(target))
         sender = await self._sender(rules)
         url = str(target)
         async with request.time.spent_on(url), sender.send(target, exit_) as answer:
@@ -157,7 +158,7 @@ class RoutedClient:
         origin = f"{target.scheme}://{target.netloc.decode('ascii').rpartition('@')[2]}"
         delay_s = await self._robots.check(origin, str(target), robots_file)
         if delay_s:
-            self._pace.slow_down(target.host, delay_s)
+            self._pace.slow_down(_host(target), delay_s)
 
     async def _robots_file(self, url: str, request: _Request) -> str:
         """Return the content of a robots.txt; "" if there is none. The host's other files are then allowed."""
@@ -165,7 +166,7 @@ class RoutedClient:
         for _ in range(MAX_REDIRECTS + 1):
             target = parse(source)
             exit_ = await self._exit(target, request.circuit, request.progress)
-            await self._pace.wait(target.host)
+            await self._pace.wait(_host(target))
             rules = replace(self._rules(), max_bytes=MAX_ROBOTS)
             sender = await self._sender(rules)
             async with request.time.spent_on(source), sender.send(target, exit_) as answer:
@@ -182,10 +183,15 @@ class RoutedClient:
     def _obey_retry_after(self, target: httpx.URL, answer: httpx.Response) -> None:
         seconds = retry_after(answer, self._clock) if answer.status_code in TRANSIENT else None
         if seconds:
-            self._pace.hold(target.host, seconds)
+            self._pace.hold(_host(target), seconds)
 
     async def _sender(self, rules: DownloadRules) -> Sender:
         if self._context is None:
             self._context = await asyncio.to_thread(httpx.create_ssl_context)  # reads a few hundred certificates
         headers = {"user-agent": self._settings.user_agent, "accept": _ACCEPT, "accept-encoding": "gzip"}
         return Sender(rules, self._context, headers, httpx.Timeout(_READ_S, connect=_CONNECT_S))
+
+
+def _host(target: httpx.URL) -> str:
+    """Return the host of a URL in ASCII, in one spelling."""
+    return target.raw_host.decode("ascii").lower().rstrip(".")

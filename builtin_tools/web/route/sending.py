@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import anyio
 import httpx
 from httpx_socks import AsyncProxyTransport
 from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError
@@ -15,6 +16,16 @@ from builtin_tools.http_hop import connect, host_header, permanent, temporary
 from engine.contract.failure import ToolFailure
 
 _NOT_ALLOWED = 0x02  # reply "connection not allowed by ruleset" (RFC 1928, 6), also by Tor for private addresses
+
+# What a client raises for a connection that fails. Those of anyio appear when it fails in the TLS handshake.
+_BROKEN = (
+    httpx.HTTPError,
+    ProxyError,
+    OSError,
+    anyio.EndOfStream,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ class Sender:
             request = client.build_request("GET", target.copy_with(userinfo=b""), headers=headers)
             try:
                 answer = await client.send(request, stream=True)
-            except (httpx.HTTPError, ProxyError, OSError) as error:
+            except _BROKEN as error:
                 raise failure_of(error, target, exit_.name) from error
             try:
                 yield answer

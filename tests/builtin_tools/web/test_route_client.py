@@ -92,6 +92,16 @@ async def test_without_tor_nothing_is_sent_and_the_failure_says_what_to_do(home:
     assert "socks in [packs.web.tor]" in str(failure)
 
 
+async def test_without_the_program_nothing_is_sent_and_the_failure_says_how_to_install_it(home: Home) -> None:
+    with serving({"/": body(b"there")}) as server:
+        async with web_client(home, tor={"command": "no-such-tor"}, allow=("127.0.0.1",)) as client:
+            failure = await refused(client, server.url("/"))
+        assert server.seen == []
+    assert failure.reason == "tor_unavailable"
+    assert "apt install tor" in str(failure)
+    assert list((home.tor / "users").iterdir()) == []
+
+
 async def test_a_server_that_is_not_a_socks_server_is_not_used(home: Home) -> None:
     with serving({"/": body(b"there")}) as server:
         async with web_client(home, tor={"socks": f"127.0.0.1:{server.port}"}) as client:
