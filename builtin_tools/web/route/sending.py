@@ -29,7 +29,7 @@ _BROKEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class ChosenRoute:
     """How a request leaves the machine.
 
     Attributes:
@@ -58,7 +58,7 @@ class Sender:
     timeout: httpx.Timeout
 
     @asynccontextmanager
-    async def send(self, target: httpx.URL, exit_: Exit) -> AsyncIterator[httpx.Response]:
+    async def send(self, target: httpx.URL, chosen: ChosenRoute) -> AsyncIterator[httpx.Response]:
         """Send a GET request. The response's body has not been read.
 
         Each request has a connection of its own, so connections are never shared by two circuits.
@@ -66,17 +66,17 @@ class Sender:
         Raises:
             ToolFailure: The target is refused, or the request failed.
         """
-        if exit_.proxy is None:
+        if chosen.proxy is None:
             async with connect(target, self.rules, self.context, headers=self.headers, limits=self.timeout) as answer:
                 yield answer
             return
-        async with self._client(exit_.proxy) as client:
+        async with self._client(chosen.proxy) as client:
             headers = {**self.headers, "host": host_header(target)}
             request = client.build_request("GET", target.copy_with(userinfo=b""), headers=headers)
             try:
                 answer = await client.send(request, stream=True)
             except _BROKEN as error:
-                raise failure_of(error, target, exit_.name) from error
+                raise failure_of(error, target, chosen.name) from error
             try:
                 yield answer
             except httpx.TransportError as error:

@@ -16,7 +16,7 @@ from builtin_tools.web.settings import TorSettings
 _PRIVATE = 0o700
 _LONGEST_SOCKET = 100  # bytes; the name of a Unix socket has at most 107 (unix(7))
 _STOP_S = 5.0
-_TAIL = 2000  # bytes of the log that are read
+_TAIL, _LINES = 4000, 3  # bytes of the log that are read, and lines of it that are shown
 _LOG = "tor.log"
 _EMPTY = "empty.torrc"
 _INSTALL = (
@@ -66,7 +66,8 @@ class TorProcess:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
                 lines = log.read().decode("utf-8", "replace").splitlines()
                 serious = [line for line in lines if "[err]" in line or "[warn]" in line]
-                return f"Its log says: {(serious or lines or ['nothing'])[-1][:300]}"
+                shown = [line.partition("] ")[2] or line for line in (serious or lines or ["nothing"])[-_LINES:]]
+                return f"Its log says: {' '.join(shown)[:600]}"
             return "It has no log."
 
         return await asyncio.to_thread(read)

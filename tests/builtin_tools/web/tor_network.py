@@ -85,7 +85,6 @@ class TorNetwork:
 
     def __init__(self, folder: Path, found: Mapping[str, Any]) -> None:
         self.socks: str = found["socks"]
-        self.ready_s: float = found["ready_s"]
         self.client_config: str = found["client_config"]
         self._folder = folder
         self._prefix: str = found["prefix"]
