@@ -179,6 +179,15 @@ async def test_a_named_host_may_be_private_in_the_network_of_its_proxy(home: Hom
     assert got.route == f"proxy socks5h://{socks.address}"
 
 
+async def test_an_http_proxy_receives_the_name_of_the_host(home: Home) -> None:
+    with serving({"http://example.org/": body(b"by proxy")}) as proxy:
+        async with web_client(home, route=f"http://ada:secret@127.0.0.1:{proxy.port}") as client:
+            got = await client.get("http://example.org/", circuit="task")
+        (seen,) = proxy.seen
+    assert (got.data, got.route) == (b"by proxy", f"proxy http://127.0.0.1:{proxy.port}")
+    assert (seen.path, seen.headers["host"]) == ("http://example.org/", "example.org")
+
+
 async def test_libraries_receive_a_proxy_that_resolves_names(home: Home) -> None:
     async with serving_socks() as socks:
         settings = {"tor": {"socks": socks.address}, "hosts": {"127.0.0.1": "direct"}, "allow": ("127.0.0.1",)}
