@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -24,10 +25,16 @@ SCRIPT = [sys.executable, str(REPOSITORY / "tests/builtin_tools/web/tools_script
 def serving_behind_tor(network: TorNetwork, web: CorpusWeb) -> Iterator[None]:
     """Serve the corpus to the exits, under the names of all its hosts, until the end of the block."""
     hosts = sorted({DUCKDUCKGO, *(host for host, _ in web.pages)})
-    certificate = network.certificate(*hosts)
-    config = uvicorn.Config(web, log_level="critical", lifespan="off", ssl_certfile=certificate)
-    server = uvicorn.Server(config)
-    listener = network.listen(*hosts)
+    with (
+        serving_at(network.listen(*hosts, port=80), web),
+        serving_at(network.listen(*hosts), web, ssl_certfile=network.certificate(*hosts)),
+    ):
+        yield
+
+
+@contextmanager
+def serving_at(listener: socket.socket, web: CorpusWeb, **tls: Path) -> Iterator[None]:
+    server = uvicorn.Server(uvicorn.Config(web, log_level="critical", lifespan="off", **tls))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
     thread.start()
     eventually_sync(lambda: server.started)
