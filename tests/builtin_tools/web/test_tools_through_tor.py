@@ -18,7 +18,7 @@ from tests.builtin_tools.web.tor_network import REPOSITORY, TorNetwork
 from tests.eventually import eventually_sync
 
 pytestmark = [pytest.mark.spec("WEB-1"), pytest.mark.services, pytest.mark.timeout(300)]
-SCRIPT = [sys.executable, str(REPOSITORY / "tests/builtin_tools/web/tools_script.py")]
+SCRIPT = [sys.executable, str(REPOSITORY / "tests/builtin_tools/web/tor_tools_script.py")]
 
 
 @contextmanager
