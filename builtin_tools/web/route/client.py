@@ -24,7 +24,7 @@ from builtin_tools.web.route.remote_names import check_onion, check_remote_name
 from builtin_tools.web.route.robots import MAX_BYTES as MAX_ROBOTS
 from builtin_tools.web.route.robots import RobotsRules
 from builtin_tools.web.route.routes import Routes
-from builtin_tools.web.route.sending import Exit, Sender
+from builtin_tools.web.route.sending import ChosenRoute, Sender
 from builtin_tools.web.route.time_left import TimeLeft
 from builtin_tools.web.route.tor_source import CircuitNames, TorSource
 from builtin_tools.web.settings import NAME, WebSettings
@@ -90,33 +90,34 @@ class RoutedClient:
 
     async def proxy_of(self, host: str, *, circuit: str) -> tuple[str | None, str]:
         """Return the proxy URL for a library that sends its own requests. See `WebClient.proxy_of`."""
-        exit_ = await self._exit(parse(f"https://{host}/"), circuit, no_progress)
-        if exit_.proxy is None:
-            await resolve(parse(f"https://{host}/"), self._rules())
-        await self._pace.wait(host.lower())
-        return exit_.proxy, exit_.name
+        target = parse(f"https://{host}/")
+        chosen = await self._chosen(target, circuit, no_progress)
+        if chosen.proxy is None:
+            await resolve(target, self._rules())
+        await self._pace.wait(_host(target))
+        return chosen.proxy, chosen.name
 
     async def aclose(self) -> None:
         """Stop Tor, if it was started here."""
         await self._tor.aclose()
 
-    async def _exit(self, target: httpx.URL, circuit: str, progress: Progress) -> Exit:
+    async def _chosen(self, target: httpx.URL, circuit: str, progress: Progress) -> ChosenRoute:
         """Return how a request to a URL leaves the machine. Wait for Tor if it is starting.
 
         Raises:
             ToolFailure: The host is refused, or the route is not available.
         """
-        host = target.raw_host.decode("ascii")
+        host = _host(target)
         route = self._routes.of(host)
         check_onion(host, route)
         if route.is_direct:
-            return Exit(route.name)
+            return ChosenRoute(route.name)
         check_remote_name(host, route, self._allow)
         if not route.is_tor:
-            return Exit(route.name, route.setting)
+            return ChosenRoute(route.name, route.setting)
         address = await self._tor.ready(progress)
         user, password = self._circuits.credentials(circuit)
-        return Exit(route.name, f"socks5h://{user}:{password}@{address}")
+        return ChosenRoute(route.name, f"socks5h://{user}:{password}@{address}")
 
     def _rules(self, max_bytes: int = 0) -> DownloadRules:
         """Return the limits of one request, with the names of the settings for error messages."""
@@ -130,11 +131,11 @@ class RoutedClient:
 
     async def _hop(self, target: httpx.URL, request: _Request, rules: DownloadRules) -> WebResponse | str:
         """Send one request. Return its response, or the URL that it redirects to."""
-        exit_ = await self._exit(target, request.circuit, request.progress)
-        await self._pace.wait(target.host)
+        chosen = await self._chosen(target, request.circuit, request.progress)
+        await self._pace.wait(_host(target))
         sender = await self._sender(rules)
         url = str(target)
-        async with request.time.spent_on(url), sender.send(target, exit_) as answer:
+        async with request.time.spent_on(url), sender.send(target, chosen) as answer:
             if answer.has_redirect_location:
                 return redirect_target(target, answer.headers["location"])
             self._obey_retry_after(target, answer)
@@ -146,7 +147,7 @@ class RoutedClient:
                 charset=answer.charset_encoding or "",
                 headers=dict(answer.headers),
                 data=data,
-                route=exit_.name,
+                route=chosen.name,
                 fetched_at=self._clock.now(),
             )
 
@@ -157,18 +158,18 @@ class RoutedClient:
         origin = f"{target.scheme}://{target.netloc.decode('ascii').rpartition('@')[2]}"
         delay_s = await self._robots.check(origin, str(target), robots_file)
         if delay_s:
-            self._pace.slow_down(target.host, delay_s)
+            self._pace.slow_down(_host(target), delay_s)
 
     async def _robots_file(self, url: str, request: _Request) -> str:
         """Return the content of a robots.txt; "" if there is none. The host's other files are then allowed."""
         source = url
         for _ in range(MAX_REDIRECTS + 1):
             target = parse(source)
-            exit_ = await self._exit(target, request.circuit, request.progress)
-            await self._pace.wait(target.host)
+            chosen = await self._chosen(target, request.circuit, request.progress)
+            await self._pace.wait(_host(target))
             rules = replace(self._rules(), max_bytes=MAX_ROBOTS)
             sender = await self._sender(rules)
-            async with request.time.spent_on(source), sender.send(target, exit_) as answer:
+            async with request.time.spent_on(source), sender.send(target, chosen) as answer:
                 if answer.has_redirect_location:
                     source = redirect_target(target, answer.headers["location"])
                     continue
@@ -182,10 +183,15 @@ class RoutedClient:
     def _obey_retry_after(self, target: httpx.URL, answer: httpx.Response) -> None:
         seconds = retry_after(answer, self._clock) if answer.status_code in TRANSIENT else None
         if seconds:
-            self._pace.hold(target.host, seconds)
+            self._pace.hold(_host(target), seconds)
 
     async def _sender(self, rules: DownloadRules) -> Sender:
         if self._context is None:
             self._context = await asyncio.to_thread(httpx.create_ssl_context)  # reads a few hundred certificates
         headers = {"user-agent": self._settings.user_agent, "accept": _ACCEPT, "accept-encoding": "gzip"}
         return Sender(rules, self._context, headers, httpx.Timeout(_READ_S, connect=_CONNECT_S))
+
+
+def _host(target: httpx.URL) -> str:
+    """Return the host of a URL in ASCII, in one spelling."""
+    return target.raw_host.decode("ascii").lower().rstrip(".")

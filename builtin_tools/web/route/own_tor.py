@@ -13,7 +13,7 @@ from pathlib import Path
 
 from builtin_tools.web.contract import Progress
 from builtin_tools.web.route.tor_control import TorControl, TorControlError
-from builtin_tools.web.route.tor_process import TorProcess, run_folder
+from builtin_tools.web.route.tor_process import TorProcess
 from builtin_tools.web.route.tor_source import SocksAddress, tor_unavailable
 from builtin_tools.web.route.tor_users import TorUser
 from builtin_tools.web.settings import TorSettings
@@ -48,24 +48,50 @@ class OwnTor:
         self._sleep = sleep
         self._process = TorProcess(settings, folder)
         self._user: TorUser | None = None
-        self._control: TorControl | None = None
-        self._connecting: asyncio.Task[TorControl] | None = None
+        self._ownership: TorControl | None = None  # Tor exits when it is closed, so nothing else is sent over it
+        self._taking: asyncio.Task[None] | None = None
         self._closed = False
 
     async def ready(self, progress: Progress) -> SocksAddress:
         """Return the SOCKS server of the home's Tor. See `TorSource.ready`."""
         deadline = self._clock.monotonic() + self._settings.bootstrap_s
+        while True:
+            await self._make_run()
+            try:
+                async with await TorControl.open(self._folder) as control:
+                    return await self._bootstrapped(control, deadline, progress)
+            except TorControlError as error:  # it is starting, or has exited
+                if self._clock.monotonic() >= deadline:
+                    raise tor_unavailable(f"Tor does not answer ({error}).", "Try again.") from error
+            await self._sleep(_POLL_S)
+
+    async def aclose(self) -> None:
+        """Stop Tor, or hand it over to another engine that uses it."""
+        self._closed = True
+        if self._taking is not None:
+            with contextlib.suppress(Exception):  # it was raised where Tor was needed
+                await self._taking
+        user, self._user = self._user, None
+        if user is None:
+            return
+        try:
+            if await asyncio.to_thread(user.try_to_own):
+                await self._leave(user)
+        finally:
+            await asyncio.to_thread(user.close)
+
+    async def _bootstrapped(self, control: TorControl, deadline: float, progress: Progress) -> SocksAddress:
+        """Wait until Tor is connected to its network.
+
+        Raises:
+            ToolFailure: It is not by the deadline.
+            TorControlError: Tor exited.
+        """
         shown = ""
         while True:
-            control = await self._connected()
-            try:
-                percent, doing = await control.bootstrap()
-                if percent >= _DONE:
-                    host, port = await control.socks_listener()
-                    return SocksAddress(host, port)
-            except TorControlError:  # Tor exited since it was connected
-                self._drop(control)
-                percent, doing = 0, "starting again"
+            percent, doing = await control.bootstrap()
+            if percent >= _DONE:
+                return SocksAddress(*await control.socks_listener())
             if self._clock.monotonic() >= deadline:
                 raise tor_unavailable(
                     f"Tor has not connected to its network within {self._settings.bootstrap_s:g} s ({percent} %: "
@@ -78,53 +104,39 @@ class OwnTor:
                 shown = doing
             await self._sleep(_POLL_S)
 
-    async def aclose(self) -> None:
-        """Stop Tor, or hand it over to another engine that uses it."""
-        self._closed = True
-        if self._connecting is not None:
-            with contextlib.suppress(Exception):  # it was raised where Tor was needed
-                await self._connecting
-        if self._user is None:
-            return
-        try:
-            await self._leave(self._user)
-        finally:
-            self._user.close()
-
-    async def _connected(self) -> TorControl:
-        """Return the control connection. Start Tor, or wait for the engine that starts it.
+    async def _make_run(self) -> None:
+        """Start Tor, unless this or another engine on the home has done so.
 
         The work is done in a task of its own, so that it neither stops half-way nor leaves a process behind when the
         request is cancelled.
+
+        Raises:
+            ToolFailure: Tor cannot be started.
         """
-        if self._control is not None:
-            if self._user is not None and not self._user.owns and self._user.try_to_own():
-                self._drop(self._control)  # the owner has closed; connect again as the owner
-            else:
-                return self._control
+        if self._ownership is not None and self._ownership.is_open:
+            return
         if self._closed:
             raise tor_unavailable("Tor was stopped with the engine.", "Open the engine again.")
-        if self._connecting is None or self._connecting.done():
-            self._connecting = asyncio.create_task(self._connect(), name="connect to Tor")
-        self._control = await asyncio.shield(self._connecting)
-        return self._control
+        if self._taking is None or self._taking.done():
+            self._taking = asyncio.create_task(self._take(), name="start Tor")
+        await asyncio.shield(self._taking)
 
-    async def _connect(self) -> TorControl:
+    async def _take(self) -> None:
+        """Become the owner and start Tor, or take over the Tor of an owner that has closed."""
         if self._user is None:
             self._user = await self._registered()
+        if not await asyncio.to_thread(self._user.try_to_own):
+            return
         deadline = self._clock.monotonic() + _APPEARS_S
         while True:
-            owner = self._user.try_to_own()
             with contextlib.suppress(TorControlError):
-                control = await TorControl.open(run_folder(self._folder))
-                if owner:
-                    await control.own(os.getpid())
-                return control
-            if owner and not self._process.running:
-                await self._process.start()
+                self._ownership = await TorControl.open(self._folder)
+                await self._ownership.own(os.getpid())
+                return
+            await self._process.start_unless_running()
             if self._clock.monotonic() >= deadline:
-                problem = await self._process.last_lines() if owner else "Another engine on this home is starting it."
-                raise tor_unavailable(f"Tor does not answer on its control socket. {problem}", "Try again.")
+                last = await self._process.last_lines()
+                raise tor_unavailable(f"Tor does not answer on its control socket. {last}", "Try again.")
             await self._sleep(_POLL_S)
 
     async def _registered(self) -> TorUser:
@@ -136,22 +148,14 @@ class OwnTor:
             ) from error
 
     async def _leave(self, user: TorUser) -> None:
-        if not user.try_to_own():
-            if self._control is not None:
-                self._control.close()
-            return
+        """Hand Tor over to another engine, or stop it if there is none."""
         heir = await asyncio.to_thread(user.other_process)
         with contextlib.suppress(TorControlError):  # Tor has exited already
-            control = self._control or await TorControl.open(run_folder(self._folder))
+            if self._ownership is None or not self._ownership.is_open:
+                self._ownership = await TorControl.open(self._folder)
             if heir is not None:
-                await control.hand_over(heir)
-                control.close()
+                await self._ownership.hand_over(heir)
+                self._ownership.close()
                 return
-            await control.halt()
+            await self._ownership.halt()
         await self._process.stop()
-
-    def _drop(self, control: TorControl) -> None:
-        control.close()
-        if self._control is control:
-            self._control = None
-            self._connecting = None

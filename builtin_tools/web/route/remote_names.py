@@ -17,7 +17,7 @@ from builtin_tools.web.route.routes import Route
 # the names that routers and companies use for private networks.
 _PRIVATE = frozenset(
     {"alt", "corp", "home", "internal", "intranet", "invalid", "lan", "local", "localdomain", "localhost", "private"}
-    | {"home.arpa", "in-addr.arpa", "ip6.arpa", "test"}
+    | {"home.arpa", "in-addr.arpa", "ip6.arpa"}
 )
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _MOST = 253  # characters of a name (RFC 1035)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 
 from builtin_tools.http_hop import permanent, temporary
 from engine.contract.context import Clock
@@ -26,6 +26,7 @@ class RobotsRules:
     def __init__(self, sandbox: Sandbox, clock: Clock) -> None:
         self._sandbox = sandbox
         self._files: TTLCache[str, str] = TTLCache(_MOST_FILES, _KEPT_S, timer=clock.monotonic)
+        self._requesting: LRUCache[str, asyncio.Lock] = LRUCache(_MOST_FILES)
 
     async def check(self, origin: str, url: str, request: Callable[[str], Awaitable[str]]) -> float:
         """Check that robots.txt allows a URL.
@@ -41,9 +42,11 @@ class RobotsRules:
         Raises:
             ToolFailure: It does not allow the URL, or cannot be requested or evaluated.
         """
-        text = self._files.get(origin)
-        if text is None:
-            text = self._files[origin] = await request(f"{origin}/robots.txt")
+        # One request for all tasks that begin at the same time.
+        async with self._requesting.setdefault(origin, asyncio.Lock()):
+            text = self._files.get(origin)
+            if text is None:
+                text = self._files[origin] = await request(f"{origin}/robots.txt")
         if not text.strip():
             return 0.0
         source = await asyncio.to_thread(_program)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import anyio
 import httpx
 from httpx_socks import AsyncProxyTransport
 from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError
@@ -16,9 +17,19 @@ from engine.contract.failure import ToolFailure
 
 _NOT_ALLOWED = 0x02  # reply "connection not allowed by ruleset" (RFC 1928, 6), also by Tor for private addresses
 
+# What a client raises for a connection that fails. Those of anyio appear when it fails in the TLS handshake.
+_BROKEN = (
+    httpx.HTTPError,
+    ProxyError,
+    OSError,
+    anyio.EndOfStream,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+)
+
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class ChosenRoute:
     """How a request leaves the machine.
 
     Attributes:
@@ -47,7 +58,7 @@ class Sender:
     timeout: httpx.Timeout
 
     @asynccontextmanager
-    async def send(self, target: httpx.URL, exit_: Exit) -> AsyncIterator[httpx.Response]:
+    async def send(self, target: httpx.URL, chosen: ChosenRoute) -> AsyncIterator[httpx.Response]:
         """Send a GET request. The response's body has not been read.
 
         Each request has a connection of its own, so connections are never shared by two circuits.
@@ -55,17 +66,17 @@ class Sender:
         Raises:
             ToolFailure: The target is refused, or the request failed.
         """
-        if exit_.proxy is None:
+        if chosen.proxy is None:
             async with connect(target, self.rules, self.context, headers=self.headers, limits=self.timeout) as answer:
                 yield answer
             return
-        async with self._client(exit_.proxy) as client:
+        async with self._client(chosen.proxy) as client:
             headers = {**self.headers, "host": host_header(target)}
             request = client.build_request("GET", target.copy_with(userinfo=b""), headers=headers)
             try:
                 answer = await client.send(request, stream=True)
-            except (httpx.HTTPError, ProxyError, OSError) as error:
-                raise failure_of(error, target, exit_.name) from error
+            except _BROKEN as error:
+                raise failure_of(error, target, chosen.name) from error
             try:
                 yield answer
             except httpx.TransportError as error:

@@ -14,6 +14,7 @@ _PATIENCE_S = 10.0
 _MOST_LINES = 10_000
 _BOOTSTRAP = re.compile(r'PROGRESS=(?P<percent>\d+).*?SUMMARY="(?P<summary>[^"]*)"')
 _WARNING = re.compile(r'WARNING="(?P<warning>[^"]*)"')
+RUN = "run"  # the folder with the two files below, or a link to it
 SOCKET = "control"
 COOKIE = "cookie"
 
@@ -32,17 +33,17 @@ class TorControl:
 
     @classmethod
     async def open(cls, folder: Path) -> "TorControl":
-        """Connect to the control socket in a folder, and authenticate with the cookie beside it.
+        """Connect to the Tor of a folder, and authenticate with its cookie.
 
         Raises:
             TorControlError: Nothing listens, or Tor refuses the cookie.
         """
         try:
-            cookie = await asyncio.to_thread((folder / COOKIE).read_bytes)
+            socket, cookie = await asyncio.to_thread(_socket_and_cookie, folder)
             async with asyncio.timeout(_PATIENCE_S):
-                reader, writer = await asyncio.open_unix_connection(folder / SOCKET)
+                reader, writer = await asyncio.open_unix_connection(socket)
         except (OSError, TimeoutError) as error:
-            raise TorControlError(f"{folder / SOCKET}: {error or type(error).__name__}") from error
+            raise TorControlError(str(error) or type(error).__name__) from error
         control = cls(reader, writer)
         try:
             await control.command(f"AUTHENTICATE {cookie.hex()}")
@@ -50,6 +51,11 @@ class TorControl:
             control.close()
             raise
         return control
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has closed the connection. Tor closes it when it exits."""
+        return not self._writer.is_closing() and not self._reader.at_eof()
 
     async def __aenter__(self) -> Self:
         return self
@@ -181,3 +187,8 @@ class TorControl:
             while mark == "+" and (await self._reader.readuntil(b"\r\n")) != b".\r\n":
                 pass
         raise TorControlError("the reply is too long")
+
+
+def _socket_and_cookie(folder: Path) -> tuple[str, bytes]:
+    run = (folder / RUN).resolve()
+    return str(run / SOCKET), (run / COOKIE).read_bytes()

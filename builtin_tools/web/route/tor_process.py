@@ -9,16 +9,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from builtin_tools.web.route.tor_control import COOKIE, SOCKET
+from builtin_tools.web.route.tor_control import COOKIE, RUN, SOCKET
 from builtin_tools.web.route.tor_source import tor_unavailable
 from builtin_tools.web.settings import TorSettings
 
 _PRIVATE = 0o700
 _LONGEST_SOCKET = 100  # bytes; the name of a Unix socket has at most 107 (unix(7))
 _STOP_S = 5.0
-_TAIL = 2000  # bytes of the log that are read
+_TAIL, _LINES = 4000, 3  # bytes of the log that are read, and lines of it that are shown
 _LOG = "tor.log"
-_RUN = "run"
 _EMPTY = "empty.torrc"
 _INSTALL = (
     "A person can install it (on Debian: apt install tor), name a running one as socks in [packs.web.tor] of the "
@@ -34,23 +33,20 @@ class TorProcess:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def running(self) -> bool:
-        """Whether the process that was started here is running."""
-        return self._process is not None and self._process.poll() is None
-
-    async def start(self) -> None:
-        """Start the process. It exits by itself when this process ends.
+    async def start_unless_running(self) -> None:
+        """Start the process, unless the one that was started here is running. It exits when this process ends.
 
         Raises:
-            ToolFailure: It cannot be started, or has exited before and would exit again.
+            ToolFailure: It cannot be started, or has refused its options or its folder.
         """
         if self._process is not None:
-            code, self._process = self._process.returncode, None
-            if code:  # it refused its options or its folder; a Tor that was killed has a negative code
+            status = self._process.poll()
+            if status is None:
+                return
+            self._process = None
+            if status > 0:  # below zero if it was killed
                 remedy = "Correct [packs.web.tor] of the configuration, and the file that config names."
-                if code > 0:
-                    raise tor_unavailable(f"tor exited with status {code}. {await self.last_lines()}", remedy)
+                raise tor_unavailable(f"tor exited with status {status}. {await self.last_lines()}", remedy)
         try:
             self._process = await asyncio.to_thread(self._start)
         except OSError as error:
@@ -70,7 +66,8 @@ class TorProcess:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
                 lines = log.read().decode("utf-8", "replace").splitlines()
                 serious = [line for line in lines if "[err]" in line or "[warn]" in line]
-                return f"Its log says: {(serious or lines or ['nothing'])[-1][:300]}"
+                shown = [line.partition("] ")[2] or line for line in (serious or lines or ["nothing"])[-_LINES:]]
+                return f"Its log says: {' '.join(shown)[:600]}"
             return "It has no log."
 
         return await asyncio.to_thread(read)
@@ -116,14 +113,9 @@ class TorProcess:
             )
 
 
-def run_folder(folder: Path) -> Path:
-    """Return the folder with the control socket and its cookie."""
-    return (folder / _RUN).resolve()
-
-
 def _made_run_folder(folder: Path) -> Path:
     """Create the folder for the control socket. If its path is too long for a socket, it is a link to a short one."""
-    run = folder / _RUN
+    run = folder / RUN
     if len(os.fsencode(run / SOCKET)) <= _LONGEST_SOCKET:
         run.mkdir(mode=_PRIVATE, exist_ok=True)
         return run

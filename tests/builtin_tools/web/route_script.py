@@ -1,15 +1,19 @@
 """Requests URLs in a process of its own, for tests in network namespaces.
 
 Standard input: one JSON line with ``home``, ``settings`` and ``requests``, a list of URLs and circuits. Requests are
-made at the same time if ``together`` is set. Standard output: a JSON line ``{"ready": ...}``, a line for each request,
+made at the same time if ``together`` is set. With ``cancel_after``, a request is cancelled after so many seconds, and
+the next one follows. A call that blocks the event loop raises an exception. Standard output: a JSON line ``{"ready": ...}``, a line for each request,
 and with ``hold``, nothing more until a further line of input arrives.
 """
 
 import asyncio
 import json
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
+
+from blockbuster import blockbuster_ctx
 
 from builtin_tools.web.route.client import RoutedClient
 from engine.app.home import Home
@@ -32,6 +36,16 @@ async def request(client: RoutedClient, url: str, circuit: str) -> None:
         say(url=got.url, circuit=circuit, data=got.data.decode(), route=got.route, progress=progress)
 
 
+async def within(seconds: float | None, pending: Coroutine[Any, Any, None]) -> None:
+    """Wait for a request, and cancel it if it takes longer. It is then printed as cancelled."""
+    task = asyncio.create_task(pending)
+    _, waiting = await asyncio.wait({task}, timeout=seconds)
+    if waiting:
+        task.cancel()
+        await asyncio.wait(waiting)
+        say(cancelled=True)
+
+
 async def main() -> None:
     given = json.loads(await asyncio.to_thread(sys.stdin.readline))
     async with web_client(Home(Path(given["home"])), **given["settings"]) as client:
@@ -41,10 +55,11 @@ async def main() -> None:
             await asyncio.gather(*pending)
         else:
             for each in pending:
-                await each
+                await within(given.get("cancel_after"), each)
         if given.get("hold"):
             await asyncio.to_thread(sys.stdin.readline)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with blockbuster_ctx():
+        asyncio.run(main())

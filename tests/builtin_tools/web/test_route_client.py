@@ -92,6 +92,16 @@ async def test_without_tor_nothing_is_sent_and_the_failure_says_what_to_do(home:
     assert "socks in [packs.web.tor]" in str(failure)
 
 
+async def test_without_the_program_nothing_is_sent_and_the_failure_says_how_to_install_it(home: Home) -> None:
+    with serving({"/": body(b"there")}) as server:
+        async with web_client(home, tor={"command": "no-such-tor"}, allow=("127.0.0.1",)) as client:
+            failure = await refused(client, server.url("/"))
+        assert server.seen == []
+    assert failure.reason == "tor_unavailable"
+    assert "apt install tor" in str(failure)
+    assert list((home.tor / "users").iterdir()) == []
+
+
 async def test_a_server_that_is_not_a_socks_server_is_not_used(home: Home) -> None:
     with serving({"/": body(b"there")}) as server:
         async with web_client(home, tor={"socks": f"127.0.0.1:{server.port}"}) as client:
@@ -167,6 +177,15 @@ async def test_a_named_host_may_be_private_in_the_network_of_its_proxy(home: Hom
                 got = await client.get(server.url("/", host="wiki"), circuit="task")
             assert [(user, host) for user, host, _ in socks.requests] == [("ada", "wiki")]
     assert got.route == f"proxy socks5h://{socks.address}"
+
+
+async def test_an_http_proxy_receives_the_name_of_the_host(home: Home) -> None:
+    with serving({"http://example.org/": body(b"by proxy")}) as proxy:
+        async with web_client(home, route=f"http://ada:secret@127.0.0.1:{proxy.port}") as client:
+            got = await client.get("http://example.org/", circuit="task")
+        (seen,) = proxy.seen
+    assert (got.data, got.route) == (b"by proxy", f"proxy http://127.0.0.1:{proxy.port}")
+    assert (seen.path, seen.headers["host"]) == ("http://example.org/", "example.org")
 
 
 async def test_libraries_receive_a_proxy_that_resolves_names(home: Home) -> None:

@@ -10,7 +10,7 @@ test uses it like this:
 
 - Web servers run in this process, but listen in the namespace `web`: `serve` for the handlers of `http_server.py`, or
   `listen` for a listening socket of any other server. Each host gets an address of its own, and the exits resolve its
-  name. `register` adds names with any addresses, such as private ones. Only ports 80 and 443 can be reached.
+  name. `register` adds names with any addresses, such as private ones; `certificate` and `tls` make certificates. Only ports 80 and 443 can be reached.
 - Whatever is tested runs in the namespace `client`, so in a process of its own: `run_in_client` and `popen_in_client`.
   Their environment makes Python trust the test CA (SSL_CERT_FILE). Its settings for `[packs.web]` are `settings()` for
   the Tor that is already running, or `settings(own=True)` for one that Knackbox starts.
@@ -85,7 +85,6 @@ class TorNetwork:
 
     def __init__(self, folder: Path, found: Mapping[str, Any]) -> None:
         self.socks: str = found["socks"]
-        self.ready_s: float = found["ready_s"]
         self.client_config: str = found["client_config"]
         self._folder = folder
         self._prefix: str = found["prefix"]
@@ -129,10 +128,14 @@ class TorNetwork:
         with serving(answers, self.tls(host) if tls else None, listener) as server:
             yield server
 
+    def certificate(self, *hosts: str) -> Path:
+        """Return a PEM file with a certificate of the test CA for some hosts, and its key."""
+        return self._authority.certificate(hosts)
+
     def tls(self, *hosts: str) -> ssl.SSLContext:
         """Return the context of a server with a certificate of the test CA for some hosts."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self._authority.certificate(hosts))
+        context.load_cert_chain(self.certificate(*hosts))
         return context
 
     def popen_in_client(self, command: Sequence[str], **options: Any) -> "subprocess.Popen[str]":
