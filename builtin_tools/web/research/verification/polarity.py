@@ -10,7 +10,7 @@ from engine.retrieval.terms import Terms
 _TOKEN = re.compile(r"[^\W_]+(?:['\u2019]t\b)?|[,;:.!?()\u2014]")
 _CUES = frozenset(
     "not never no none nobody nothing neither nor without cannot hardly scarcely rarely seldom lacks lack lacking "  # noqa: SIM905
-    "lacked fails fail failed failing ceased ceases stopped unless refuses refused nowhere barely".split()
+    "lacked nowhere barely".split()
 )
 _BREAKS = frozenset(", ; : . ! ? ( ) \u2014 but although though while whereas because which who unless and".split())  # noqa: SIM905
 _REACH = 7  # words after a cue that it negates, at most
@@ -21,6 +21,10 @@ _SKIPPED = frozenset(
 _NOT_NEGATIONS = re.compile(
     r"\b(?:not only|no (?:more|less|fewer|later|earlier|sooner|longer than)(?: than)?|not least|no doubt|whether or not|"
     r"not (?:just|merely|simply)|no matter|nothing but|no one but|not until|not before|non-stop)\b",
+    re.IGNORECASE,
+)
+_NOT_DONE = re.compile(
+    r"\b(?:(?:fail|refuse|decline)(?:s|d|ed|ing)?\s+to|(?:stop|cease|quit)(?:s|d|ped|ping)?\s+(?=\w+ing\b))\b",
     re.IGNORECASE,
 )
 _GONE = re.compile(r"\bno longer\b|\bnot any ?more\b", re.IGNORECASE)
@@ -81,10 +85,12 @@ class _Clause:
     Attributes:
         affirmed: The stems of its words that are not negated.
         scopes: For each negation, the stems that it negates, the nearest first. It is empty if nothing follows.
+        explicit: Whether there is a word such as "not", as opposed to one whose meaning includes a negation.
     """
 
     affirmed: set[str] = field(default_factory=set)
     scopes: list[list[str]] = field(default_factory=list)
+    explicit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,8 @@ def opposite(claim: str, passage: str, terms: Terms) -> str:
     found = _opposite_words(said, shown, terms)
     if found:
         return found
-    if said.scopes and not shown.scopes and shown.words.isdisjoint(_HINTS):
+    explicit = any(clause.explicit and clause.scopes for clause in said.clauses)
+    if explicit and not shown.scopes and shown.words.isdisjoint(_HINTS):
         return "a negation that the quotation does not have"
     if not _same_condition(said, shown):
         for scope in shown.scopes:
@@ -163,7 +170,7 @@ def _denied(reading: _Reading, words: Iterable[str], terms: Terms) -> bool:
 
 
 def _read(text: str, terms: Terms) -> _Reading:
-    text = _INSTEAD.sub(" without ", text)
+    text = _NOT_DONE.sub(" not ", _INSTEAD.sub(" without ", text))
     text = _GONE.sub(" not ", _NOT_NEGATIONS.sub(" ", text.replace("\u2019", "'")))
     tokens = [match.group().casefold() for match in _TOKEN.finditer(text)]
     clauses = [_Clause()]
@@ -173,6 +180,7 @@ def _read(text: str, terms: Terms) -> _Reading:
         if token in _CUES or token.endswith("n't"):
             scope, left = [], _REACH
             clauses[-1].scopes.append(scope)
+            clauses[-1].explicit = True
         elif token in _BREAKS:
             scope = None
             clauses.append(_Clause())
