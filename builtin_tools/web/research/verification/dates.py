@@ -22,13 +22,14 @@ _PATTERNS = tuple(
         rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}",
         rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}\b(?![.,:]?\d)",
         rf"\b(?P<first>[0-3]?\d)[/.](?P<second>[0-3]?\d)[/.]{_YEAR}\b",
-        rf"\b(?P<decade>[12]\d\d)0s\b",
-        rf"\b(?P<century>\d\d?)(?:st|nd|rd|th)\s+century\b",
-        rf"(?<![\w.,$€£-]){_YEAR}(?![\w%]|[.,]\d|\s*(?:percent|per cent|%|km|kg|people|bytes|metres|meters|miles|users|pages))",
+        r"\b(?P<decade>[12]\d\d)0s\b",
+        r"\b(?P<century>\d\d?)(?:st|nd|rd|th)\s+century\b",
+        rf"(?<![\w.,$€£-]){_YEAR}(?![\w%]|[.,]\d|\s*(?:percent|per cent|%|km|kg|people|bytes|metres|meters|miles|users))",
     )
 )
 _LONE_MONTH = re.compile(
-    rf"\b(?:(?:in|of|since|until|by|last|next|during|from|to|to|through|between|and|early|late|mid|every|each)[\s-]+){_MONTH}",
+    r"\b(?:(?:in|of|since|until|by|last|next|during|from|to|through|between|and|early|late|mid|every|each)[\s-]+)"
+    rf"{_MONTH}",
     re.IGNORECASE,
 )
 _CENTURIES = {

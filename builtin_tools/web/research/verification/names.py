@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from builtin_tools.web.research.verification.dates import dates_of, without
 from builtin_tools.web.research.verification.measures import measure_of
+from builtin_tools.web.research.verification.word_list import words
 
 _TOKEN = re.compile(r"--?[A-Za-z][\w-]*|[^\W_][\w.'\u2019/+#&-]*[\w+#]|[^\W_]")
 _VERSION = re.compile(r"v?\d+(?:\.\d+){2,}\w*")
@@ -19,15 +20,15 @@ _VERB = re.compile(
     r"(?:is|was|are|were|has|had|have|will|can|does|did|became|began|opened|won|led|made|wrote|built|found(?:ed)?|sold|took|"
     r"runs?|ran|holds?|held|uses?|\w+ed|\w{3,}[^su]s)\b"
 )
-_NOT_NAMES = frozenset(
-    "a an the this that these those it its he she they we you i his her their our your my who what which where when "  # noqa: SIM905
+_NOT_NAMES = words(
+    "a an the this that these those it its he she they we you i his her their our your my who what which where when "
     "why how if in on at by for from to of with without as and or but nor so yet not no none nobody nothing never "
     "each every all both some any most many much few several other another such one two three four five six seven "
     "eight nine ten there here then than while although though because since until unless after before during under "
     "over between among about around nearly almost only even also still just more less fewer at according despite "
     "today yesterday tomorrow anyone everyone someone people nowadays rather instead however therefore thus within "
     "across through per once again unlike like given neither either whether whoever whatever its half is are was "
-    "were do does did has have had can could may might must shall should will would".split()
+    "were do does did has have had can could may might must shall should will would"
 )
 # A word after one of these is a name, even without a capital: "the module zlib".
 _NAMED_THINGS = re.compile(
@@ -36,6 +37,11 @@ _NAMED_THINGS = re.compile(
 )
 _NO_SUCH_NAME = re.compile(
     r"(?:\w+(?:s|ed|ing|ly)|may|can|must|will|did|has|had|for|and|that|which|with|from|was|one|called|itself)$"
+)
+_COMMON_NOUNS = words(
+    "data water people information money children women men software traffic music food oil energy light air paper time "
+    "work research evidence support access power health weather snow rain ice code text memory space news everything "
+    "something anything everybody somebody police staff crime trade school fire heat sleep sugar salt milk bread wood"
 )
 _ENDINGS = ("'s", "\u2019s", "s'", "s\u2019", "'", "\u2019")
 _COMMON_END = re.compile(r"(?:s|ing|ly|tion|ment|ness|ity|ance|ence|ers?|age|ism|ware|ship)$")
@@ -190,23 +196,32 @@ def _is_name(word: str, claim: str, match: re.Match[str]) -> bool:
     folded = word.casefold()
     if _VERSION.fullmatch(word) or word.startswith("-"):
         return True
-    if not any(each.isalpha() for each in word) or folded in _NOT_NAMES:
+    if not any(each.isalpha() for each in word) or folded in _NOT_NAMES or _is_unit(word, claim, match):
         return False
-    if re.fullmatch(r"\d[\d.,]*(?:st|nd|rd|th|[a-z%]+)", folded):
-        return False  # a number with a unit
-    if measure_of(word) is not None and re.search(r"\d\s*$", claim[: match.start()]):
-        return False
-    if any(each.isupper() for each in word[1:]) or "_" in word or re.search(r"\w\.\w", word) or re.search(r"\d", word):
+    if any(each.isupper() for each in word[1:]) or "_" in word or re.search(r"\w\.\w|\d", word):
         return folded not in {"e.g", "i.e", "a.m", "p.m", "u.s"}
     if not word[0].isupper():
         return False
-    if not _SENTENCE_START.search(claim[: match.start()]):
+    return not _SENTENCE_START.search(claim[: match.start()]) or _begins_with_name(word, claim, match)
+
+
+def _is_unit(word: str, claim: str, match: re.Match[str]) -> bool:
+    """Return whether a word is a number with a unit, or a unit after a number."""
+    if re.fullmatch(r"\d[\d.,]*(?:st|nd|rd|th|[a-z%]+)", word.casefold()):
         return True
+    return measure_of(word) is not None and re.search(r"\d\s*$", claim[: match.start()]) is not None
+
+
+def _begins_with_name(word: str, claim: str, match: re.Match[str]) -> bool:
+    """Return whether the first word of a sentence is a name. A capital follows it, or it is no common noun."""
     following = claim[match.end() :].lstrip("'\u2019s").lstrip()
     if following[:1].isupper() and following[:1].isalpha():
         return True
-    possessive = match.group() != word
-    return possessive or (_VERB.match(following) is not None and _COMMON_END.search(folded) is None)
+    folded = word.casefold()
+    if match.group() != word:  # a possessive
+        return folded not in _COMMON_NOUNS
+    common = folded in _COMMON_NOUNS or _COMMON_END.search(folded) is not None
+    return not common and _VERB.match(following) is not None
 
 
 def _bare(token: str) -> str:

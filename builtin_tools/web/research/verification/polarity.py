@@ -5,18 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from builtin_tools.web.research.verification.irregular_verbs import base_form
+from builtin_tools.web.research.verification.word_list import words
 from engine.retrieval.terms import Terms
 
 _TOKEN = re.compile(r"[^\W_]+(?:['\u2019]t\b)?|[,;:.!?()\u2014]")
-_CUES = frozenset(
-    "not never no none nobody nothing neither nor without cannot hardly scarcely rarely seldom lacks lack lacking "  # noqa: SIM905
-    "lacked nowhere barely".split()
+_CUES = words(
+    "not never no none nobody nothing neither nor without cannot hardly scarcely rarely seldom lacks lack lacking "
+    "lacked nowhere barely"
 )
-_BREAKS = frozenset(", ; : . ! ? ( ) \u2014 but although though while whereas because which who unless and".split())  # noqa: SIM905
+_BREAKS = words(", ; : . ! ? ( ) \u2014 but although though while whereas because which who unless except until and")
 _REACH = 7  # words after a cue that it negates, at most
-_SKIPPED = frozenset(
-    "yet ever even just really actually been be being have has had do does did is are was were".split()
-)  # noqa: SIM905
+_SKIPPED = words("yet ever even just really actually been be being have has had do does did is are was were")
 # These are bounds or emphasis, not negations.
 _NOT_NEGATIONS = re.compile(
     r"\b(?:not only|no (?:more|less|fewer|later|earlier|sooner|longer than)(?: than)?|not least|no doubt|whether or not|"
@@ -29,10 +28,10 @@ _NOT_DONE = re.compile(
 )
 _GONE = re.compile(r"\bno longer\b|\bnot any ?more\b", re.IGNORECASE)
 # A passage with such a word may mean what a claim says with a negation: "free" and "costs nothing".
-_HINTS = frozenset(
-    "free only instead optional away last until too prevent prevents prevented avoid avoids avoided stop stops ended ends "  # noqa: SIM905
+_HINTS = words(
+    "free only instead optional away last until too prevent prevents prevented avoid avoids avoided stop stops ended ends "
     "gone missing former formerly old older lost loses exempt except off empty zero little few despite failed "
-    "break abandoned gave suspended suspends ceased separate separately alone different against replaced".split()
+    "itself themselves automatic automatically break abandoned gave suspended suspends ceased separate separately alone different against replaced"
 )
 _DETERMINERS = frozenset({"no", "none", "nobody", "nothing"})
 _EXCEPTIONS = frozenset({"unless", "except", "until"})
@@ -57,7 +56,7 @@ _NEGATIVE = {
 }  # fmt: skip
 _POSITIVE = frozenset({"permitted", "permits", "permit", "mandatory", "obligatory"})  # synonyms, not negations
 _OPPOSITES = tuple(
-    (frozenset(one.split()), frozenset(other.split()))
+    (words(one), words(other))
     for one, other in (
         ("increase increased increases rose rises rise grew grows grown growing rising up climbed gained",
          "decrease decreased decreases fell falls fall shrank shrinks declined declines dropped drops down lost fallen"),
@@ -86,11 +85,13 @@ class _Clause:
         affirmed: The stems of its words that are not negated.
         scopes: For each negation, the stems that it negates, the nearest first. It is empty if nothing follows.
         explicit: Whether there is a word such as "not", as opposed to one whose meaning includes a negation.
+        excepted: Whether it begins with a word such as "unless".
     """
 
     affirmed: set[str] = field(default_factory=set)
     scopes: list[list[str]] = field(default_factory=list)
     explicit: bool = False
+    excepted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class _Reading:
 
     def affirms_plainly(self, stem: str) -> bool:
         """Return whether a stem is affirmed in a clause without any negation, and negated nowhere."""
-        plain = any(stem in clause.affirmed and not clause.scopes for clause in self.clauses)
+        plain = any(stem in clause.affirmed and not clause.scopes and not clause.excepted for clause in self.clauses)
         return plain and self.affirms(stem)
 
 
@@ -183,7 +184,7 @@ def _read(text: str, terms: Terms) -> _Reading:
             clauses[-1].explicit = True
         elif token in _BREAKS:
             scope = None
-            clauses.append(_Clause())
+            clauses.append(_Clause(excepted=token in _EXCEPTIONS))
         elif token not in _SKIPPED:
             word, negative = _resolved(token)
             negated = scope is not None and left > 0
@@ -213,10 +214,10 @@ def _resolved(token: str) -> tuple[str, bool]:
     return token, False
 
 
-_NEGATED_WITH_PREFIX = frozenset(
-    "supported safe likely known able used available changed signed tested common usual successful limited expected "  # noqa: SIM905
+_NEGATED_WITH_PREFIX = words(
+    "supported safe likely known able used available changed signed tested common usual successful limited expected "
     "empty zero free finished paid official related fair stable reliable affected damaged inhabited occupied sold "
     "approved connected continued covered ordered organized satisfied armed authorized defined documented modified "
     "named published restricted trusted verified printable fiction profit smoking native lethal toxic flammable "
-    "perishable residents refundable renewable compliant blocking".split()
+    "perishable residents refundable renewable compliant blocking"
 )

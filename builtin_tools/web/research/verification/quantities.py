@@ -7,14 +7,16 @@ from fractions import Fraction
 from typing import Literal
 
 from builtin_tools.web.research.verification.measures import PERCENT, Measure, measure_of
+from builtin_tools.web.research.verification.normalization import TextRange
 from builtin_tools.web.research.verification.number_words import MAGNITUDES, NumberWords, number_words
+from builtin_tools.web.research.verification.word_list import words
 
 Hedge = Literal["", "about", "above", "below"]
 
 _DIGITS = re.compile(
     r"(?P<currency>US\$|[$€£¥])?\s?(?<![\w.])(?P<sign>[+\u2212-](?=\d))?"
-    r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ \u00a0\u202f'\u2019]\d{3})+(?![\d])(?:[.,]\d+)?|\d{1,3}(?:\.\d{3}){2,}"
-    r"|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<glued>[A-Za-z%°µ]+[²2]?)?(?!\.?\d)"
+    r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ \u00a0\u202f'\u2019]\d{3})+(?![\d])(?:[.,]\d+)?"
+    r"|\d{1,3}(?:\.\d{3}){2,}|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<glued>[A-Za-z%°µ]+[²2]?)?(?!\.?\d)"
 )
 _AFTER = re.compile(
     r"[\s-]*(?P<magnitude>hundred|thousand|million|billion|trillion|dozen|bn|mn|m(?=\s+(?:people|users|dollars|euros))|k)?s?\b"
@@ -31,9 +33,7 @@ _ABOUT = re.compile(
 _ABOVE = re.compile(r"\b(?:more than|over|above|upwards of|exceed(?:s|ed|ing)?|at least)\s*$", re.IGNORECASE)
 _BELOW = re.compile(r"\b(?:less than|fewer than|under|below|at most|up to|no more than)\s*$", re.IGNORECASE)
 _TOLERANCE = Fraction(1, 10)  # of a hedged number: "about 500" stands for 450 to 550, "over 500" for up to 550
-_NOT_NOUNS = frozenset(
-    "of the a an in on at by for to and or than per as is are was were with from that which it".split()
-)  # noqa: SIM905
+_NOT_NOUNS = words("of the a an in on at by for to and or than per as is are was were with from that which it")
 _STEM = 5  # characters that singular and plural forms of a noun share, mostly
 
 
@@ -73,11 +73,11 @@ def quantities_of(text: str) -> list[Quantity]:
         quantity, end = _from_digits(text, match)
         found.append(quantity)
         taken.append((match.start(), end))
-    for words in number_words(text):
-        if any(start < words.end and words.start < end for start, end in taken):
+    for number in number_words(text):
+        if any(start < number.end and number.start < end for start, end in taken):
             continue
-        quantity = _from_words(text, words)
-        if words.kind == "cardinal" and text[words.start : words.end].casefold() == "one" and not quantity.dimension:
+        quantity = _from_words(text, number)
+        if number.kind == "cardinal" and text[number.start : number.end].casefold() == "one" and not quantity.dimension:
             continue
         found.append(quantity)
     found.sort(key=lambda each: each.start)
@@ -153,25 +153,26 @@ def _from_digits(text: str, match: re.Match[str]) -> tuple[Quantity, int]:
         end = after.end("unit") if measure is not None else end
     if match["currency"]:
         measure = measure_of(match["currency"])
-    return _quantity(text, match.start(), end, value, step, measure, ordinal=ordinal), end
+    return _quantity(text, TextRange(match.start(), end), value, step, measure, ordinal=ordinal), end
 
 
-def _from_words(text: str, words: NumberWords) -> Quantity:
-    after = _AFTER.match(text, words.end)
-    measure = _unit(after["unit"]) if after is not None and words.kind in {"cardinal", "factor"} else None
-    end = after.end("unit") if after is not None and measure is not None else words.end
-    if words.kind == "fraction":
+def _from_words(text: str, number: NumberWords) -> Quantity:
+    after = _AFTER.match(text, number.end)
+    measure = _unit(after["unit"]) if after is not None and number.kind in {"cardinal", "factor"} else None
+    end = after.end("unit") if after is not None and measure is not None else number.end
+    if number.kind == "fraction":
         measure = Measure("share", Fraction(1))
-        part_of = _PART_OF.match(text, words.end)
+        part_of = _PART_OF.match(text, number.end)
         if part_of is not None and (whole := measure_of(part_of["unit"])) is not None:
             measure, end = whole, part_of.end()
-    ordinal = words.kind == "ordinal"
-    return _quantity(text, words.start, end, words.value, Fraction(0), measure, ordinal=ordinal)
+    ordinal = number.kind == "ordinal"
+    return _quantity(text, TextRange(number.start, end), number.value, Fraction(0), measure, ordinal=ordinal)
 
 
 def _quantity(
-    text: str, start: int, end: int, value: Fraction, step: Fraction, measure: Measure | None, *, ordinal: bool
+    text: str, place: TextRange, value: Fraction, step: Fraction, measure: Measure | None, *, ordinal: bool
 ) -> Quantity:
+    start, end = place.start, place.end
     factor = measure.factor if measure is not None else Fraction(1)
     dimension = measure.dimension if measure is not None else ""
     nouns = [word.casefold()[:_STEM] for word in _WORD.findall(text[end : end + 40])[:2]]

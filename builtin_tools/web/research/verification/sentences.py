@@ -4,13 +4,13 @@ import re
 from bisect import bisect_right
 
 from builtin_tools.web.research.verification.normalization import TextRange
+from builtin_tools.web.research.verification.word_list import words
 
 MOST_CHARACTERS = 1_000  # of a sentence; tables and lists without punctuation are cut
 _HEADING = 50  # characters; a shorter line before a line that begins with a capital is a heading
-_ABBREVIATIONS = frozenset(
-    # Split from a string, because a list would have one word per line. Ruff reports the string's first line:
-    "mr mrs ms dr prof st jr sr vs etc e.g i.e eg ie cf al fig no vol pp p ed eds approx ca dept inc ltd co "  # noqa: SIM905
-    "corp jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k gen col lt sgt rev hon ph.d m.d b.c a.d".split()
+_ABBREVIATIONS = words(
+    "mr mrs ms dr prof st jr sr vs etc e.g i.e eg ie cf al fig no vol pp p ed eds approx ca dept inc ltd co "
+    "corp jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k gen col lt sgt rev hon ph.d m.d b.c a.d"
 )
 _END = re.compile(
     r"[.!?\u3002\uff01\uff1f][\"')\]\u201d\u2019\u00bb]*(?=\s|$)|\n[ \t]*\n|\n(?=[ \t]*(?:[-*\u2022]|\d+[.)])[ \t])|\n"

@@ -78,7 +78,7 @@ class SupportCheck:
         difference = opposite(claim, passage.text, self._terms)
         if difference:
             found.append(UnsupportedPart(UnsupportedKind.NEGATION, difference))
-        if not found and not self._same_topic(claim, f"{passage.text}\n{context}"):
+        if not found and not self._same_topic(claim, f"{passage.text}\n{passage.title}\n{passage.lead}"):
             found.append(UnsupportedPart(UnsupportedKind.TOPIC, claim))
         return tuple(found)
 
