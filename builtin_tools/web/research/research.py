@@ -85,7 +85,7 @@ class Research:
             partial: Why the research is incomplete, if the caller has ended it.
         """
         journal = self.journal
-        routes = [each.route for each in (*journal.hits.values(), *journal.pages) if each.route]
+        routes = [*(each.route for each in journal.hits.values()), *(each.route for each in journal.pages)]
         return ResearchResult(
             question=self.question,
             questions=journal.questions or (self.question,),
@@ -96,7 +96,7 @@ class Research:
             fallback=self._fallback,
             partial=partial or self._partial,
             notes=tuple(f"{url} could not be read: {why}" for url, why in sorted(journal.failures.items())),
-            routes=tuple(dict.fromkeys(routes)),
+            routes=tuple(dict.fromkeys(filter(None, routes))),
         )
 
     async def _questions(self, model: BudgetedModel | None) -> Sequence[str]:

@@ -24,7 +24,7 @@ _PATTERNS = tuple(
         rf"\b(?P<first>[0-3]?\d)[/.](?P<second>[0-3]?\d)[/.]{_YEAR}\b",
         r"\b(?P<decade>[12]\d\d)0s\b",
         r"\b(?P<century>\d\d?)(?:st|nd|rd|th)\s+century\b",
-        rf"(?<![\w.,$€£-]){_YEAR}(?![\w%]|[.,]\d|\s*(?:percent|per cent|%|km|kg|people|bytes|metres|meters|miles|users))",
+        rf"(?<![\w.,$€£-]){_YEAR}(?![\w%]|[.,]\d|\s*(?:per\s?cent|%|km|kg|people|bytes|metres|meters|miles|users))",
     )
 )
 _LONE_MONTH = re.compile(

@@ -39,10 +39,10 @@ _NO_SUCH_NAME = re.compile(
     r"(?:\w+(?:s|ed|ing|ly)|may|can|must|will|did|has|had|for|and|that|which|with|from|was|one|called|itself)$"
 )
 _COMMON_NOUNS = words(
-    "data water people information money children women men software traffic music food oil energy light air paper time "
-    "work research evidence support access power health weather snow rain ice code text memory space news everything "
-    "something anything everybody somebody"
-    " police staff crime trade school fire heat sleep sugar salt milk bread wood"
+    "data water people information money children women men software traffic music food oil energy light air paper "
+    "time work research evidence support access power health weather snow rain ice code text memory space news "
+    "everything something anything everybody somebody police staff crime trade school fire heat sleep sugar salt milk "
+    "bread wood"
 )
 _ENDINGS = ("'s", "\u2019s", "s'", "s\u2019", "'", "\u2019")
 _COMMON_END = re.compile(r"(?:s|ing|ly|tion|ment|ness|ity|ance|ence|ers?|age|ism|ware|ship)$")

@@ -18,8 +18,8 @@ _REACH = 7  # words after a cue that it negates, at most
 _SKIPPED = words("yet ever even just really actually been be being have has had do does did is are was were")
 # These are bounds or emphasis, not negations.
 _NOT_NEGATIONS = re.compile(
-    r"\b(?:not only|no (?:more|less|fewer|later|earlier|sooner|longer than)(?: than)?|not least|no doubt|whether or not|"
-    r"not (?:just|merely|simply)|no matter|nothing but|no one but|not until|not before|non-stop)\b",
+    r"\b(?:not only|no (?:more|less|fewer|later|earlier|sooner|longer than)(?: than)?|not least|no doubt|"
+    r"whether or not|not (?:just|merely|simply)|no matter|nothing but|no one but|not until|not before|non-stop)\b",
     re.IGNORECASE,
 )
 _NOT_DONE = re.compile(
@@ -29,9 +29,10 @@ _NOT_DONE = re.compile(
 _GONE = re.compile(r"\bno longer\b|\bnot any ?more\b", re.IGNORECASE)
 # A passage with such a word may mean what a claim says with a negation: "free" and "costs nothing".
 _HINTS = words(
-    "free only instead optional away last until too prevent prevents prevented avoid avoids avoided stop stops ended ends "
-    "gone missing former formerly old older lost loses exempt except off empty zero little few despite failed "
-    "itself themselves automatic automatically break abandoned gave suspended suspends ceased separate separately alone different against replaced"
+    "free only instead optional away last until too prevent prevents prevented avoid avoids avoided stop stops ended "
+    "ends gone missing former formerly old older lost loses exempt except off empty zero little few despite failed "
+    "itself themselves automatic automatically break abandoned gave suspended suspends ceased separate separately "
+    "alone different against replaced"
 )
 _DETERMINERS = frozenset({"no", "none", "nobody", "nothing"})
 _EXCEPTIONS = frozenset({"unless", "except", "until"})
@@ -58,13 +59,15 @@ _POSITIVE = frozenset({"permitted", "permits", "permit", "mandatory", "obligator
 _OPPOSITES = tuple(
     (words(one), words(other))
     for one, other in (
-        ("increase increased increases rose rises rise grew grows grown growing rising up climbed gained",
-         "decrease decreased decreases fell falls fall shrank shrinks declined declines dropped drops down lost fallen"),
+        ("increase increased increases rose rises rise grew grows grown growing rising up gained",
+         "decrease decreased decreases fell falls fall shrank shrinks declined declines dropped down lost fallen"),
         ("before", "after"), ("always", "never rarely seldom"), ("minimum least", "maximum most"),
         ("largest biggest highest longest tallest most fastest oldest",
          "smallest lowest shortest least slowest newest youngest"),
-        ("earliest first", "latest last"), ("accepted accepts approved approves adopted", "rejected rejects refused vetoed"),
-        ("won wins win", "lost loses lose"), ("succeeded succeeds successful success", "failed fails unsuccessful failure"),
+        ("earliest first", "latest last"),
+        ("accepted accepts approved approves adopted", "rejected rejects refused vetoed"),
+        ("won wins win", "lost loses lose"),
+        ("succeeded succeeds successful success", "failed fails unsuccessful failure"),
         ("opened opens open", "closed closes close"), ("began begins started starts", "ended ends stopped finished"),
         ("northern north", "southern south"), ("eastern east", "western west"), ("above", "below beneath under"),
         ("faster", "slower"), ("cheaper", "dearer costlier"), ("warmer hotter", "colder cooler"),

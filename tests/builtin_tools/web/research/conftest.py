@@ -1,0 +1,36 @@
+"""Fixtures for the tests of research: a web in memory, and a model that is scripted over HTTP."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builtin_tools.web.research.service import ResearchService
+from engine.agent.completion import ModelCompletion
+from engine.agent.endpoint import ModelEndpoint
+from engine.contract.context import CallContext
+from engine.stores.embedder import WordLlamaEmbedder
+from tests.agent.scripted_model import ScriptedModel
+from tests.builtin_tools.web.research.local_web import LocalWeb
+
+WithModel = Callable[[LocalWeb, ScriptedModel | None], CallContext]
+
+
+@pytest.fixture(scope="session")
+def embedder() -> WordLlamaEmbedder:
+    return WordLlamaEmbedder()
+
+
+@pytest.fixture
+def research_ctx(ctx: CallContext, tmp_path: Path, embedder: WordLlamaEmbedder) -> WithModel:
+    """Return a function that makes the context of a call from a web and a model."""
+
+    def make(web: LocalWeb, model: ScriptedModel | None) -> CallContext:
+        service = ResearchService(web, web, lambda: embedder, tmp_path / "journals")
+        client = None
+        if model is not None:
+            client = ModelCompletion(ModelEndpoint("openai", "scripted", model.base_url, "k", 30.0))
+        return replace(ctx, services={**ctx.services, ResearchService: service}, llm_client=client)
+
+    return make
