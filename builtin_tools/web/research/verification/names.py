@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from builtin_tools.web.research.verification.dates import dates_of, without
 from builtin_tools.web.research.verification.measures import measure_of
+from builtin_tools.web.research.verification.number_words import number_words
 from builtin_tools.web.research.verification.word_list import words
 
 _TOKEN = re.compile(r"--?[A-Za-z][\w-]*|[^\W_][\w.'\u2019/+#&-]*[\w+#]|[^\W_]")
@@ -218,6 +219,8 @@ def _begins_with_name(word: str, claim: str, match: re.Match[str]) -> bool:
     following = claim[match.end() :].lstrip("'\u2019s").lstrip()
     if following[:1].isupper() and following[:1].isalpha():
         return True
+    if number_words(word):
+        return False
     folded = word.casefold()
     if match.group() != word:  # a possessive
         return folded not in _COMMON_NOUNS

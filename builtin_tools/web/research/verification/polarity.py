@@ -140,8 +140,8 @@ def opposite(claim: str, passage: str, terms: Terms) -> str:
         return "a negation that the quotation does not have"
     if not _same_condition(said, shown):
         for scope in shown.scopes:
-            affirmed = [stem for stem in scope[:3] if said.affirms(stem)]
-            if affirmed and (not said.scopes or scope[0] in affirmed):
+            # A claim with a negation of its own may have it in another place, as in "is not available".
+            if said.affirms_plainly(scope[0]) or (not said.scopes and any(map(said.affirms, scope[:3]))):
                 return "the negation of the quotation is missing"
     # "No keeper since 1978" and "the last keeper left in 1978" say the same.
     indirect = bool(said.words & _DETERMINERS and shown.words & _HINTS)

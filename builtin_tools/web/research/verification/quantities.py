@@ -59,7 +59,7 @@ class Quantity:
     ordinal: bool = False
     hedge: Hedge = ""
     step: Fraction = Fraction(0)
-    nouns: frozenset[str] = frozenset()
+    nouns: tuple[str, ...] = ()
     factor: Fraction = Fraction(1)
     start: int = 0
     end: int = 0
@@ -98,9 +98,14 @@ def states(passage: Sequence[Quantity], claimed: Quantity) -> bool:
         return False
     if claimed.dimension or claimed.ordinal or not claimed.nouns:
         return True
-    if any(not each.nouns or each.nouns & claimed.nouns for each in equal):
+    if any(not each.nouns or _same_noun(each, claimed) for each in equal):
         return True
-    return not any(each.nouns & claimed.nouns for each in passage if each not in equal and not each.dimension)
+    return not any(_same_noun(each, claimed) for each in passage if each not in equal and not each.dimension)
+
+
+def _same_noun(one: Quantity, other: Quantity) -> bool:
+    """Return whether the first word after one number is among the words after the other."""
+    return any(noun in other.nouns for noun in one.nouns[:1]) or any(noun in one.nouns for noun in other.nouns[:1])
 
 
 def _comparable(stated: Quantity, claimed: Quantity) -> bool:
@@ -176,7 +181,7 @@ def _quantity(
     factor = measure.factor if measure is not None else Fraction(1)
     dimension = measure.dimension if measure is not None else ""
     nouns = [word.casefold()[:_STEM] for word in _WORD.findall(text[end : end + 40])[:2]]
-    counted = frozenset(word for word in nouns if word not in _NOT_NOUNS)
+    counted = tuple(word for word in nouns if word not in _NOT_NOUNS)
     hedge = _hedge(text[:start])
     return Quantity(
         value * factor, text[start:end].strip(), dimension, ordinal, hedge, step * factor, counted, factor, start, end
