@@ -139,7 +139,7 @@ def opposite(claim: str, passage: str, terms: Terms) -> str:
     if explicit and not shown.scopes and shown.words.isdisjoint(_HINTS):
         return "a negation that the quotation does not have"
     if not _same_condition(said, shown):
-        for scope in shown.scopes:
+        for scope in filter(None, shown.scopes):
             # A claim with a negation of its own may have it in another place, as in "is not available".
             if said.affirms_plainly(scope[0]) or (not said.scopes and any(map(said.affirms, scope[:3]))):
                 return "the negation of the quotation is missing"
