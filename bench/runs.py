@@ -27,9 +27,9 @@ from bench.table import show
 from bench.timing import Series
 from engine import Engine
 from engine.agent.budget import Budget
+from engine.agent.clients.model import ModelClient
 from engine.agent.conversation import Conversation
 from engine.agent.events import CallStarted, Event, TurnStarted
-from engine.agent.model import ModelClient
 from engine.agent.runs import Runs
 from engine.app.conversation import runs_of
 from engine.app.models import endpoint_of

@@ -14,10 +14,16 @@ class DownloadRules:
     Attributes:
         max_bytes: The size limit.
         allow: Host names, addresses or networks (``"10.1.0.0/16"``) that are allowed although they are not public.
+        table: The table of the configuration that these rules come from, for messages.
+        allow_setting: The name of `allow` in that table.
+        size_setting: The name of `max_bytes` in that table.
     """
 
     max_bytes: int = 64 << 20
     allow: tuple[str, ...] = ()
+    table: str = "packs.builtin"
+    allow_setting: str = "download_allow"
+    size_setting: str = "download_max_bytes"
 
     def allows(self, host: str, address: Address) -> bool:
         """Return whether a download may connect to a host that resolved to this address."""

@@ -12,8 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.model import ModelClient
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.model import ModelClient
 from engine.app import doctor
 from engine.contract.failure import ConfigError
 from engine.interfaces.cli import bench, demo

@@ -20,9 +20,9 @@ from bench.turns.plain_agent import QUARANTINED, decide
 from bench.turns.tasks import BRING_BACK, BY_NAME, FORGET
 from bench.turns.world import World
 from engine import Engine
+from engine.agent.clients.model import ModelClient
 from engine.agent.conversation import Conversation
 from engine.agent.events import CallFinished, Event, Report, TurnStarted
-from engine.agent.model import ModelClient
 from engine.app.home import Home
 from engine.app.models import endpoint_of
 from engine.app.settings import Settings

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from engine.agent.budget import Budget, Finish
 from engine.agent.calls import CallRound
-from engine.agent.recorder import RunRecorder
-from engine.agent.run_entries import RunEnded
-from engine.agent.run_state import RunState
+from engine.agent.journal.recorder import RunRecorder
+from engine.agent.journal.run_entries import RunEnded
+from engine.agent.journal.run_state import RunState
 from engine.contract.turn import Turn
 from engine.stores.entry_writer import LeaseLost
 from engine.stores.run_journal import RunJournal

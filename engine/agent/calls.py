@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic_ai.messages import ToolCallPart
 
+from engine.agent.clients.text_calls import problem_of
 from engine.agent.events import CallFinished, CallProgress, CallStarted, OnEvent
 from engine.agent.hooks import HookCalls, HookedTurn
 from engine.agent.host import ToolHost
-from engine.agent.recorder import RunRecorder
-from engine.agent.run_entries import CallBegun, CallEnded, RequestedCall
-from engine.agent.run_state import Round
-from engine.agent.text_calls import problem_of
+from engine.agent.journal.recorder import RunRecorder
+from engine.agent.journal.run_entries import CallBegun, CallEnded, RequestedCall
+from engine.agent.journal.run_state import Round
 from engine.contract.context import no_progress
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult

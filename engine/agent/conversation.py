@@ -8,18 +8,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
-from engine.agent import instructions
 from engine.agent.active_run import ActiveRun, cancel_active_run
 from engine.agent.budget import Budget, Finish
+from engine.agent.clients.model import ModelClient, ModelError
+from engine.agent.clients.usage import Price
 from engine.agent.event_stream import EventListeners, stream_run
 from engine.agent.events import Event, OnEvent, Report, TextPiece, ignore_event
 from engine.agent.hooks import HookCalls, LoopHooks
 from engine.agent.host import ToolHost
+from engine.agent.journal.run_entries import RunBegun, RunEnded, RunResumed, RunWaits
 from engine.agent.loop import LoopParts, LoopRun
-from engine.agent.model import ModelClient, ModelError
-from engine.agent.run_entries import RunBegun, RunEnded, RunResumed, RunWaits
+from engine.agent.prompt import instructions
 from engine.agent.runs import Runs
-from engine.agent.usage import Price
 from engine.agent.window import ContextWindow, WindowLimits
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.run_summary import RunCall, RunSummary

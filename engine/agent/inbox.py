@@ -5,7 +5,7 @@ import asyncio
 from engine.agent.active_run import ActiveRun, close_open_calls
 from engine.agent.budget import Finish
 from engine.agent.events import MessageReceived, OnEvent, ignore_event
-from engine.agent.run_entries import MessageDelivered, RunEnded, RunResumed
+from engine.agent.journal.run_entries import MessageDelivered, RunEnded, RunResumed
 from engine.stores.run_inbox import PERSON
 
 

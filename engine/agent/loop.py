@@ -1,7 +1,7 @@
 """The autonomous loop: list the tools, ask the model, run its calls and return the results to it, until it answers.
 
-Everything that a run learns is an entry of its journal (`engine.agent.run_entries`), and is stored before anything acts
-on it. A run whose process was killed continues from its entries (docs/design/runs.md).
+Everything that a run learns is an entry of its journal (`engine.agent.journal.run_entries`), and is stored before
+anything acts on it. A run whose process was killed continues from its entries (docs/design/runs.md).
 
 Importing this module loads the model client, which takes seconds.
 """
@@ -14,12 +14,13 @@ from typing import Protocol
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
-from engine.agent import instructions
 from engine.agent.active_run import ActiveRun
 from engine.agent.announcement import announces_work
 from engine.agent.budget import Finish, Spent
 from engine.agent.calls import CallRound, control_signal, fatal_reason, requested_calls
-from engine.agent.context_overflow import context_overflow
+from engine.agent.clients.context_overflow import context_overflow
+from engine.agent.clients.model import ModelError
+from engine.agent.clients.usage import Price, usage_of
 from engine.agent.events import (
     ModelAwaited,
     Nudged,
@@ -32,14 +33,13 @@ from engine.agent.events import (
 from engine.agent.hooks import HookCalls, HookedTurn
 from engine.agent.host import ToolHost
 from engine.agent.inbox import deliver_messages, why_stopped
-from engine.agent.model import ModelError
+from engine.agent.journal.run_entries import Compacted, LoopMessage, Responded, RunEnded
+from engine.agent.journal.run_state import Round
 from engine.agent.patience import Patience
+from engine.agent.prompt import instructions
+from engine.agent.prompt.token_estimate import message_tokens
 from engine.agent.refused_calls import MOST
-from engine.agent.run_entries import Compacted, LoopMessage, Responded, RunEnded
 from engine.agent.run_share import share_of
-from engine.agent.run_state import Round
-from engine.agent.token_estimate import message_tokens
-from engine.agent.usage import Price, usage_of
 from engine.agent.window import ContextWindow
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn

@@ -1,6 +1,6 @@
 """`Patience`: decides how long a run waits for a model that is down, overloaded or out of quota."""
 
-from engine.agent.provider_failure import provider_failure
+from engine.agent.clients.provider_failure import provider_failure
 from engine.contract.failure import FailureClass, ToolFailure
 
 FIRST_WAIT_S = 1.0  # doubled after each failed request

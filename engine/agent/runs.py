@@ -14,9 +14,9 @@ from pydantic import TypeAdapter
 
 from engine.agent.active_run import ActiveRun
 from engine.agent.budget import Budget
-from engine.agent.recorder import RunRecorder, WorkClock
-from engine.agent.run_entries import from_json
-from engine.agent.run_state import RunState
+from engine.agent.journal.recorder import RunRecorder, WorkClock
+from engine.agent.journal.run_entries import from_json
+from engine.agent.journal.run_state import RunState
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
 from engine.stores.entry_writer import NewEntries, RunLease

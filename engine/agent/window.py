@@ -6,15 +6,15 @@ from typing import Literal
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 
-from engine.agent.compaction import plan_compaction
-from engine.agent.context_overflow import ContextOverflow
-from engine.agent.model import ModelError
-from engine.agent.prompt_parts import Recap
-from engine.agent.recap import SUMMARY_SHARE, limited, recap_of, text_of, transcript
-from engine.agent.run_entries import Compacted
-from engine.agent.run_state import RunState
-from engine.agent.token_estimate import ToolSizes, history_tokens, message_tokens, text_tokens
-from engine.agent.usage import Price, TokenUsage, usage_of
+from engine.agent.clients.context_overflow import ContextOverflow
+from engine.agent.clients.model import ModelError
+from engine.agent.clients.usage import Price, TokenUsage, usage_of
+from engine.agent.journal.run_entries import Compacted
+from engine.agent.journal.run_state import RunState
+from engine.agent.prompt.compaction import plan_compaction
+from engine.agent.prompt.prompt_parts import Recap
+from engine.agent.prompt.recap import SUMMARY_SHARE, limited, recap_of, text_of, transcript
+from engine.agent.prompt.token_estimate import ToolSizes, history_tokens, message_tokens, text_tokens
 from engine.contract.spec import ToolSpec
 
 SummaryBy = Literal["model", "rule"]

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from engine.agent.active_run import cancel_active_run
 from engine.agent.budget import Budget
-from engine.agent.model import ModelClient
+from engine.agent.clients.model import ModelClient
 from engine.agent.runs import rebuilt
 from engine.app.conversation import new_client, open_conversation, runs_of
 from engine.app.engine import Engine

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from engine.agent.pacing import ModelPacing
-from engine.agent.run_contents import RunContents
+from engine.agent.clients.pacing import ModelPacing
+from engine.agent.journal.run_contents import RunContents
 from engine.app.child_loop import LoopOfChildren
 from engine.app.databases import open_databases
 from engine.app.home import Home

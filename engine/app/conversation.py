@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
-from engine.agent import instructions
 from engine.agent.budget import Budget
+from engine.agent.clients.model import ModelClient
+from engine.agent.clients.usage import Price
 from engine.agent.conversation import Conversation
 from engine.agent.events import OnEvent, ignore_event
 from engine.agent.hooks import LoopHooks
-from engine.agent.model import ModelClient
+from engine.agent.prompt import instructions
 from engine.agent.runs import Runs
-from engine.agent.usage import Price
 from engine.agent.window import WindowLimits
 from engine.app.engine import Engine
 from engine.app.models import endpoint_of

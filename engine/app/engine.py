@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.agent.pacing import ModelPacing
+from engine.agent.clients.pacing import ModelPacing
 from engine.app.compose import Components, compose
 from engine.app.config import load_settings
 from engine.app.engine_host import EngineHost

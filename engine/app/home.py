@@ -99,6 +99,11 @@ class Home:
         return self.root / "self_play"
 
     @property
+    def tor(self) -> Path:
+        """The data, lock files and control socket of the Tor that Knackbox starts (`builtin_tools.web`)."""
+        return self.root / "tor"
+
+    @property
     def backups(self) -> Path:
         """Backups of the databases, and the files that `knackbox restore` replaced."""
         return self.root / "backups"

@@ -1,10 +1,10 @@
 """Converts the models in the settings to the clients of `engine.agent`."""
 
-from engine.agent.completion import ModelCompletion
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.images import OpenAIImages
-from engine.agent.txt2img import Txt2ImgImages
-from engine.agent.vision import ModelVision
+from engine.agent.clients.completion import ModelCompletion
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.images import OpenAIImages
+from engine.agent.clients.txt2img import Txt2ImgImages
+from engine.agent.clients.vision import ModelVision
 from engine.app.settings import Endpoint, ImageClientSettings, ModelSettings, Settings
 from engine.contract.context import ImageClient
 from engine.contract.failure import ConfigError

@@ -7,7 +7,7 @@ import pytest
 from engine.agent.announcement import READ_CHARACTERS, announces_work
 from engine.agent.budget import Budget, Finish
 from engine.agent.events import Event, Nudged
-from engine.agent.instructions import NUDGE
+from engine.agent.prompt.instructions import NUDGE
 from engine.contract.spec import META_TOOL
 from tests.agent.reply_examples import ANNOUNCEMENTS, ANSWERS, HELD_OUT_ANNOUNCEMENTS, HELD_OUT_ANSWERS
 from tests.agent.scripted_model import Scripted, ScriptedModel, calls, says, serving

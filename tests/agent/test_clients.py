@@ -6,10 +6,10 @@ import base64
 import pytest
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.images import OpenAIImages
-from engine.agent.model import ModelClient, ModelError
-from engine.agent.vision import ModelVision
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.images import OpenAIImages
+from engine.agent.clients.model import ModelClient, ModelError
+from engine.agent.clients.vision import ModelVision
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
 from tests.agent.scripted_model import PNG, fails, says, serving, shows_a_page
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 
-from engine.agent.compaction import compact, plan_compaction
-from engine.agent.context_overflow import ContextOverflow, context_overflow
-from engine.agent.prompt_parts import PersonPart, RecapPart, ResultNote
-from engine.agent.recap import limited, recap_of, text_of
-from engine.agent.token_estimate import message_tokens, text_tokens
+from engine.agent.clients.context_overflow import ContextOverflow, context_overflow
+from engine.agent.prompt.compaction import compact, plan_compaction
+from engine.agent.prompt.prompt_parts import PersonPart, RecapPart, ResultNote
+from engine.agent.prompt.recap import limited, recap_of, text_of
+from engine.agent.prompt.token_estimate import message_tokens, text_tokens
 
 pytestmark = pytest.mark.spec("LOOP-6")
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.agent.budget import Budget, Finish
 from engine.agent.events import Event, MessageReceived
-from engine.agent.instructions import NUDGE
+from engine.agent.prompt.instructions import NUDGE
 from engine.app.conversation import open_conversation, runs_of
 from engine.app.databases import open_run_journal
 from engine.app.home import Home

@@ -9,8 +9,9 @@ import pytest
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
 from engine.agent.budget import Budget, Finish
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.model import ModelClient
 from engine.agent.conversation import Conversation
-from engine.agent.endpoint import ModelEndpoint
 from engine.agent.events import (
     CallFinished,
     CallProgress,
@@ -21,7 +22,6 @@ from engine.agent.events import (
     TextPiece,
     TurnStarted,
 )
-from engine.agent.model import ModelClient
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.prompt_block import NO_BLOCKS, PromptBlocks
 from engine.contract.result import Audit, ToolResult

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.model import ModelClient, ModelError
-from engine.agent.pacing import SHORT_S, ModelPacing, ModelPaused
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.model import ModelClient, ModelError
+from engine.agent.clients.pacing import SHORT_S, ModelPacing, ModelPaused
 from engine.agent.patience import Patience
 from tests.agent.scripted_model import fails, says, serving
 

@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from engine.agent.budget import Finish
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.model import ModelClient
 from engine.agent.conversation import Conversation
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.model import ModelClient
 from engine.agent.runs import Runs
 from engine.app.databases import open_run_journal
 from engine.app.home import Home

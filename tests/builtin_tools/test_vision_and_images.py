@@ -14,10 +14,10 @@ import pytest
 from builtin_tools.image_generation import choose_client, image_generation, with_client_choices
 from builtin_tools.vision_analysis import MAX_BYTES, media_type_of, vision_analysis
 from engine import Engine
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.images import OpenAIImages
-from engine.agent.txt2img import Txt2ImgImages
-from engine.agent.vision import ModelVision
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.images import OpenAIImages
+from engine.agent.clients.txt2img import Txt2ImgImages
+from engine.agent.clients.vision import ModelVision
 from engine.app.models import images_of
 from engine.app.settings import Settings
 from engine.contract.context import CallContext

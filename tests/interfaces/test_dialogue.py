@@ -163,7 +163,7 @@ async def test_commands_show_what_the_command_line_shows_and_change_the_conversa
         assert "Did you mean /runs?" in await terminal.say("/rns")
         assert "another terminal" in await terminal.say("/serve")
         assert "No closing quotation" in await terminal.say("/runs show 'x")
-        assert "10 tokens" in await terminal.say("/cost")
+        assert "10 tokens in this dialogue" in await terminal.say("/cost")
         assert "no run" in (await terminal.say("/resume 12345678")).lower()
         await terminal.say("/new")
         assert "Second." in await terminal.say("anew")
@@ -174,6 +174,17 @@ async def test_commands_show_what_the_command_line_shows_and_change_the_conversa
         assert "already ended" in await terminal.say("/cancel")
         terminal.type("/exit\r")
         assert await terminal.ended() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.spec("FACE-23", "LOOP-6")
+async def test_the_cost_of_all_runs_is_shown_if_the_price_of_the_model_is_known(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[prices.scripted]\ninput = 1000.0\noutput = 1000.0\ncurrency = "EUR"\n')
+    async with dialogue(tmp_path, says("First."), says("Second.")) as (terminal, _):
+        await terminal.say("hello")
+        await terminal.say("and now?")
+        assert "20 tokens, 0.0200 EUR in this dialogue" in await terminal.say("/cost")
+        assert await terminal.leave() == 0
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from engine.contract.failure import ConfigError
 from engine.interfaces.cli.chat_request import ChatRequest
 from engine.interfaces.cli.chat_session import Chat, latest_run, open_chat
 from engine.interfaces.cli.line_editor import LineEditor, LineInterrupted
-from engine.interfaces.cli.run_watcher import RunWatcher, as_object, counted, shorten
+from engine.interfaces.cli.run_watcher import RunWatcher, as_object, shorten
 from engine.interfaces.cli.session import opened_engine
 from engine.interfaces.cli.shared import emit, emit_json, say
 from engine.interfaces.cli.slash_commands import (
@@ -186,7 +186,7 @@ class Dialogue:
             case "help":
                 emit(help_text(self._known()))
             case "cost":
-                say(f"{counted(self._watcher.tokens, 'token')} in this dialogue, without runs that were stopped.")
+                say(f"{self._watcher.spent()} in this dialogue, without runs that were stopped.")
             case "cancel":
                 await self._cancel(rest[0] if rest else self._latest)
             case _:

@@ -48,7 +48,9 @@ class RunWatcher:
         self._streamed = ""
         self._progress_lines: dict[str, int] = {}  # lines printed, by id of the running call
         self._began: float | None = None
-        self.tokens = 0  # of all runs that were not stopped
+        self.tokens = 0  # of all runs that were not stopped, as are the costs
+        self._cost: float | None = None
+        self._currency = ""
 
     def __call__(self, event: Event) -> None:
         self._wait_ends()
@@ -92,6 +94,9 @@ class RunWatcher:
         self._wait_ends()
         self._break_line()
         self.tokens += report.tokens
+        if report.cost is not None:
+            self._cost = (self._cost or 0.0) + report.cost
+            self._currency = report.currency
         if self._stream and not self._streamed.rstrip().endswith(report.answer):
             emit(report.answer)
         self._streamed = ""
@@ -100,7 +105,7 @@ class RunWatcher:
         if report.run and report.finish in RESUMABLE:
             say(f"knackbox runs resume {report.run} continues it.")
         if self._err.is_terminal:
-            self._log(self._cost(report))
+            self._log(self._usage_of(report))
         self._began = None
 
     def interrupted(self) -> None:
@@ -111,7 +116,12 @@ class RunWatcher:
         self._began = None
         self._progress_lines.clear()
 
-    def _cost(self, report: Report) -> str:
+    def spent(self) -> str:
+        """Return what the runs used together, such as ``2,345 tokens, 0.0123 USD``."""
+        used = counted(self.tokens, "token")
+        return used if self._cost is None else f"{used}, {self._cost:.4f} {self._currency}"
+
+    def _usage_of(self, report: Report) -> str:
         """Return a line such as ``2 turns, 1 call, 1,234 tokens, 5.6 s; 2,345 tokens so far``."""
         parts = [counted(report.turns, "turn"), counted(len(report.calls), "call"), counted(report.tokens, "token")]
         parts += [f"{report.cached_tokens:,} cached"] if report.cached_tokens else []

@@ -22,7 +22,7 @@ OWN = {
     "new": "Start a new conversation.",
     "resume": "Continue the conversation of a run: /resume ID; without ID the latest one.",
     "cancel": "Cancel a run that waits: /cancel ID; without ID the latest one of this conversation.",
-    "cost": "Show the tokens of this dialogue.",
+    "cost": "Show the tokens and the cost of this dialogue.",
     "exit": "Leave. So do Ctrl-D, and Ctrl-C twice.",
 }
 # What a command without further words means.

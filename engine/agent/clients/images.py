@@ -9,8 +9,8 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.provider_failure import provider_failure
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.provider_failure import provider_failure
 from engine.contract.failure import FailureClass, ToolFailure
 
 if TYPE_CHECKING:

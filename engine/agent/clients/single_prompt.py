@@ -1,6 +1,6 @@
 """Sends one prompt to a model.
 
-Importing this module takes seconds, like `engine.agent.model`; its callers import it only when they send
+Importing this module takes seconds, like `engine.agent.clients.model`; its callers import it only when they send
 the first prompt.
 """
 
@@ -9,9 +9,9 @@ import asyncio
 import anyio.lowlevel
 from pydantic_ai.messages import ModelRequest, UserContent, UserPromptPart
 
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.model import ModelClient, ModelError
-from engine.agent.provider_failure import provider_failure
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.model import ModelClient, ModelError
+from engine.agent.clients.provider_failure import provider_failure
 from engine.contract.failure import ToolFailure
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolReturnPart
 
-from engine.agent.prompt_parts import RecapPart, note_of
-from engine.agent.token_estimate import CHARACTERS_PER_TOKEN, message_tokens, part_tokens, text_tokens
+from engine.agent.prompt.prompt_parts import RecapPart, note_of
+from engine.agent.prompt.token_estimate import CHARACTERS_PER_TOKEN, message_tokens, part_tokens, text_tokens
 
 LONG = 200  # tokens; shorter results stay until their turn is moved out
 KEPT = 160  # characters of the start of a long result that stay in the prompt

@@ -1,15 +1,15 @@
 """Asks a vision model about images.
 
-Importing this module takes seconds, like `engine.agent.model`; `engine.agent.vision` imports it when the first
-question is asked.
+Importing this module takes seconds, like `engine.agent.clients.model`; `engine.agent.clients.vision` imports it when
+the first question is asked.
 """
 
 import asyncio
 
 from pydantic_ai.messages import BinaryContent
 
-from engine.agent import single_prompt
-from engine.agent.endpoint import ModelEndpoint
+from engine.agent.clients import single_prompt
+from engine.agent.clients.endpoint import ModelEndpoint
 
 
 async def ask(endpoint: ModelEndpoint, prompt: str, images: list[tuple[bytes, str]]) -> str:

@@ -1,4 +1,4 @@
-"""The entries of a run's journal. `engine.agent.run_state` rebuilds a run from them.
+"""The entries of a run's journal. `engine.agent.journal.run_state` rebuilds a run from them.
 
 Importing this module loads pydantic_ai, which takes seconds.
 """
@@ -11,8 +11,8 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_core import PydanticSerializationError
 
 from engine.agent.budget import Finish
-from engine.agent.compaction import ShortenedResult
-from engine.agent.prompt_parts import Recap
+from engine.agent.prompt.compaction import ShortenedResult
+from engine.agent.prompt.prompt_parts import Recap
 from engine.contract.result import ToolResult
 
 _LARGE = 1 << 18  # characters of a result, of which the model sees only the text

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from engine.agent.run_entries import CallBegun, Entry, RunEnded, to_json
-from engine.agent.run_state import RunState
+from engine.agent.journal.run_entries import CallBegun, Entry, RunEnded, to_json
+from engine.agent.journal.run_state import RunState
 from engine.stores.entry_writer import NewEntries, RunLease, UnreadMessages
 from engine.stores.run_journal import ENDED, OPEN, WAITING, RunJournal
 

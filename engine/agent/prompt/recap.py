@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 
-from engine.agent.prompt_parts import PersonPart, Recap, RecapPart, note_of
-from engine.agent.token_estimate import text_tokens
+from engine.agent.prompt.prompt_parts import PersonPart, Recap, RecapPart, note_of
+from engine.agent.prompt.token_estimate import text_tokens
 
 WORDS_SHARE, SUMMARY_SHARE, RESULTS_SHARE = 0.4, 0.3, 0.2  # of the tokens of a recap
 NAMES = 20  # skills, and changes

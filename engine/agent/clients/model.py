@@ -24,10 +24,11 @@ from pydantic_ai.models import Model, ModelRequestParameters, create_async_httpx
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from engine.agent.context_overflow import context_overflow
-from engine.agent.endpoint import ModelEndpoint
-from engine.agent.pacing import ModelPacing, ModelPaused
-from engine.agent.text_calls import as_text, with_calls
+from engine.agent.clients.context_overflow import context_overflow
+from engine.agent.clients.endpoint import ModelEndpoint
+from engine.agent.clients.pacing import ModelPacing, ModelPaused
+from engine.agent.clients.text_calls import as_text, with_calls
+from engine.agent.clients.tool_definitions import ToolDefinitions
 from engine.contract.failure import ConfigError
 from engine.contract.spec import ToolSpec
 from engine.formats.names import ProviderNames
@@ -60,6 +61,7 @@ class ModelClient:
         self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type, self._note_pause]}
         self._answered_with = ""
         self._model = build(endpoint, self._http)
+        self._definitions = ToolDefinitions(self._model)
         client: Any = getattr(self._model, "client", None)
         if not repeats and hasattr(client, "max_retries"):  # as in OpenAI's and Anthropic's clients
             client.max_retries = 0
@@ -95,8 +97,7 @@ class ModelClient:
         Raises:
             ModelError: The request failed.
         """
-        names = ProviderNames(tool.name for tool in tools)
-        definitions = [definition(tool, names) for tool in tools]
+        definitions = self._definitions_of(tools)
         settings = ModelSettings(timeout=self.endpoint.timeout_s)
         if max_tokens is not None:
             settings["max_tokens"] = max_tokens
@@ -105,6 +106,13 @@ class ModelClient:
         if tools and not may_call:
             settings["tool_choice"] = "none"
         return await self._ask(messages, settings, ModelRequestParameters(function_tools=definitions), on_text)
+
+    def _definitions_of(self, tools: Sequence[ToolSpec]) -> list[ToolDefinition]:
+        names = ProviderNames(tool.name for tool in tools)
+        try:
+            return [self._definitions.of(tool, names) for tool in tools]
+        except UserError as error:
+            raise ModelError(f"{self.endpoint} cannot be told of the tools: {one_line(error)}") from error
 
     async def _ask_in_text(
         self,
@@ -191,20 +199,6 @@ class ModelClient:
                 f"The request to {self.endpoint} failed: the response ended early. Check that the server is up."
             ) from ConnectionResetError("The server closed the stream before the end of its response.")
         return response
-
-
-def definition(tool: ToolSpec, names: ProviderNames) -> ToolDefinition:
-    """Convert a tool for the client library, which adapts the schema to each provider.
-
-    The definition is not strict, since strict mode would make optional arguments required. The model calls the
-    tool by a name that its provider accepts.
-    """
-    return ToolDefinition(
-        name=names.to_provider(tool.name),
-        description=tool.description,
-        parameters_json_schema=dict(tool.parameters),
-        strict=False,
-    )
 
 
 def build(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:

@@ -8,7 +8,7 @@ import base64
 import json
 from typing import Any
 
-from engine.agent.images import could_not_draw, png_of
+from engine.agent.clients.images import could_not_draw, png_of
 from engine.contract.failure import FailureClass, ToolFailure
 
 # The sizes that SDXL was trained on: Podell et al., "SDXL", 2023, appendix I. At other

@@ -18,12 +18,8 @@ from pydantic_ai.messages import (
 )
 
 from engine.agent.budget import Finish, Spent
-from engine.agent.compaction import CompactionPlan, compact
 from engine.agent.events import CallFinished
-from engine.agent.instructions import message_from
-from engine.agent.prompt_parts import PersonPart, RecapPart, ResultNote
-from engine.agent.refused_calls import RefusedCalls
-from engine.agent.run_entries import (
+from engine.agent.journal.run_entries import (
     CallBegun,
     CallEnded,
     Compacted,
@@ -36,6 +32,10 @@ from engine.agent.run_entries import (
     RunResumed,
     RunWaits,
 )
+from engine.agent.prompt.compaction import CompactionPlan, compact
+from engine.agent.prompt.instructions import message_from
+from engine.agent.prompt.prompt_parts import PersonPart, RecapPart, ResultNote
+from engine.agent.refused_calls import RefusedCalls
 from engine.contract.moved_content import RESULT
 from engine.contract.result import GRANTED_TOKENS, ToolCall, ToolResult
 from engine.stores.run_inbox import PERSON

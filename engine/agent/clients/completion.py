@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 
-from engine.agent.endpoint import ModelEndpoint
+from engine.agent.clients.endpoint import ModelEndpoint
 
 
 class ModelCompletion:
@@ -19,6 +19,6 @@ class ModelCompletion:
             ToolFailure: The model failed, or returned no answer.
         """
         # This import takes a second and reads certificates from disk, so it must not run in the event loop.
-        asking = await asyncio.to_thread(importlib.import_module, "engine.agent.single_prompt")
+        asking = await asyncio.to_thread(importlib.import_module, "engine.agent.clients.single_prompt")
         answer: str = await asking.ask(self._endpoint, prompt, system=system, max_tokens=max_tokens)
         return answer
