@@ -75,7 +75,7 @@ class SourceOutput(TypedDict):
     file: str
 
 
-class HitOutput(TypedDict):
+class ResearchHitOutput(TypedDict):
     """A search result."""
 
     title: str
@@ -106,7 +106,7 @@ class ResearchOutput(TypedDict):
     sources: list[SourceOutput]
     removed: list[str]
     disagreements: list[list[str]]
-    results: list[HitOutput]
+    results: list[ResearchHitOutput]
     notes: list[str]
     routes: list[str]
 

@@ -98,13 +98,13 @@ def missing_names(claim: str, passage: str, context: str = "") -> list[str]:
         passage: The quoted sentences.
         context: Other text that says what the passage is about, such as the title of the page.
     """
-    words = _Words.of(f"{passage}\n{context}")
+    words = _NameText.of(f"{passage}\n{context}")
     missing = [each for each in names_of(claim) if not words.contain(each.text)]
     return list(dict.fromkeys(each.text for each in missing))
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _NameText:
     """The words of a text, folded, with the acronyms that their initials form."""
 
     words: frozenset[str]
@@ -112,7 +112,7 @@ class _Words:
     text: str
 
     @classmethod
-    def of(cls, text: str) -> "_Words":
+    def of(cls, text: str) -> "_NameText":
         tokens = [_bare(match.group()) for match in _TOKEN.finditer(text)]
         parts = [part for token in tokens for part in (token, *re.split(r"[-/.'\u2019]", token)) if part]
         return cls(frozenset(map(_folded, parts)), frozenset(_acronyms(tokens)), _folded(text))

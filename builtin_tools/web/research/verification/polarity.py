@@ -98,7 +98,7 @@ class _Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Polarity:
     """The polarity of a text.
 
     Attributes:
@@ -150,7 +150,7 @@ def opposite(claim: str, passage: str, terms: Terms) -> str:
     return ""
 
 
-def _opposite_words(said: _Reading, shown: _Reading, terms: Terms) -> str:
+def _opposite_words(said: _Polarity, shown: _Polarity, terms: Terms) -> str:
     for one, other in _OPPOSITES:
         for here, there in ((one, other), (other, one)):
             mine, theirs = said.words & here, shown.words & there
@@ -163,17 +163,17 @@ def _opposite_words(said: _Reading, shown: _Reading, terms: Terms) -> str:
     return ""
 
 
-def _same_condition(said: _Reading, shown: _Reading) -> bool:
+def _same_condition(said: _Polarity, shown: _Polarity) -> bool:
     """Return whether a claim may say "if" where the passage says "not … unless"."""
     return bool(shown.words & _EXCEPTIONS and said.words & _CONDITIONS and said.words.isdisjoint(_EXCEPTIONS))
 
 
-def _denied(reading: _Reading, words: Iterable[str], terms: Terms) -> bool:
+def _denied(reading: _Polarity, words: Iterable[str], terms: Terms) -> bool:
     stems = {stem for word in words for stem in terms.of(base_form(word))}
     return any(stem in scope for scope in reading.scopes for stem in stems)
 
 
-def _read(text: str, terms: Terms) -> _Reading:
+def _read(text: str, terms: Terms) -> _Polarity:
     text = _NOT_DONE.sub(" not ", _INSTEAD.sub(" without ", text))
     text = _GONE.sub(" not ", _NOT_NEGATIONS.sub(" ", text.replace("\u2019", "'")))
     tokens = [match.group().casefold() for match in _TOKEN.finditer(text)]
@@ -203,7 +203,7 @@ def _read(text: str, terms: Terms) -> _Reading:
                 else:
                     clauses[-1].affirmed.add(stem)
             left -= 1
-    return _Reading(clauses, frozenset(tokens))
+    return _Polarity(clauses, frozenset(tokens))
 
 
 def _resolved(token: str) -> tuple[str, bool]:

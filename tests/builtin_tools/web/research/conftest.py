@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from builtin_tools.web.research.service import ResearchService
-from engine.agent.completion import ModelCompletion
-from engine.agent.endpoint import ModelEndpoint
+from engine.agent.clients.completion import ModelCompletion
+from engine.agent.clients.endpoint import ModelEndpoint
 from engine.contract.context import CallContext
 from engine.stores.embedder import WordLlamaEmbedder
 from tests.agent.scripted_model import ScriptedModel
