@@ -10,7 +10,6 @@ from builtin_tools.web.research.verification.claims import Citation, ClaimCheck,
 from builtin_tools.web.research.verification.support import UnsupportedKind, UnsupportedPart
 
 Stance = Literal["supports", "refutes"]
-_CONTRADICTING = {UnsupportedKind.NUMBER, UnsupportedKind.DATE, UnsupportedKind.NEGATION}
 
 
 class FactVerdict(StrEnum):
@@ -104,7 +103,6 @@ def _checked(check: ClaimCheck, claim: str, given: GivenEvidence) -> CheckedEvid
     if not sentences or not all(each.state.kept for each in sentences):
         return None
     differences = tuple(dict.fromkeys(part for each in sentences for part in each.unsupported))
-    kinds = {part.kind for part in differences}
-    off_topic = UnsupportedKind.TOPIC in kinds
-    contradicts = given.stance == "supports" and not kinds.isdisjoint(_CONTRADICTING)
+    off_topic = any(part.kind is UnsupportedKind.TOPIC for part in differences)
+    contradicts = given.stance == "supports" and any(part.contradicted for part in differences)
     return CheckedEvidence(sentences[0].citations[0], given.stance, differences, not off_topic and not contradicts)

@@ -93,6 +93,14 @@ def states_date(passage: Sequence[StatedDate], claimed: StatedDate) -> bool:
     return any(_covers(each, claimed) for each in passage)
 
 
+def alike(stated: StatedDate, claimed: StatedDate) -> bool:
+    """Return whether two dates state the same parts, such as a year, so that they can be equal or different."""
+    return any(
+        getattr(stated, part) is not None and getattr(claimed, part) is not None
+        for part in ("year", "month", "decade", "century", "minute")
+    )
+
+
 def _covers(stated: StatedDate, claimed: StatedDate) -> bool:
     if claimed.minute is not None:
         return stated.minute == claimed.minute

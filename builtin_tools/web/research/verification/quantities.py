@@ -93,7 +93,7 @@ def states(passage: Sequence[Quantity], claimed: Quantity) -> bool:
     "more than" or fewer digits of a large number. If the passage counts something else with this number, and what the
     claim counts with another number, it does not state it.
     """
-    equal = [each for each in passage if _comparable(each, claimed) and _agrees(each.value, claimed)]
+    equal = [each for each in passage if comparable(each, claimed) and _agrees(each.value, claimed)]
     if not equal:
         return False
     if claimed.dimension or claimed.ordinal or not claimed.nouns:
@@ -108,7 +108,8 @@ def _same_noun(one: Quantity, other: Quantity) -> bool:
     return any(noun in other.nouns for noun in one.nouns[:1]) or any(noun in one.nouns for noun in other.nouns[:1])
 
 
-def _comparable(stated: Quantity, claimed: Quantity) -> bool:
+def comparable(stated: Quantity, claimed: Quantity) -> bool:
+    """Return whether two quantities measure the same, so that they can be equal or different."""
     if stated.ordinal != claimed.ordinal:
         return False
     if stated.dimension == claimed.dimension:

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from builtin_tools.web.research.verification.dates import StatedDate, dates_of, states_date, without
+from builtin_tools.web.research.verification.dates import StatedDate, alike, dates_of, states_date, without
 from builtin_tools.web.research.verification.names import missing_names
 from builtin_tools.web.research.verification.polarity import opposite
-from builtin_tools.web.research.verification.quantities import Quantity, quantities_of, states
+from builtin_tools.web.research.verification.quantities import Quantity, comparable, quantities_of, states
 from builtin_tools.web.research.verification.quotes import QuotedPassage
 from engine.retrieval.terms import Terms
 
@@ -34,10 +34,12 @@ class UnsupportedPart:
 
     Attributes:
         text: The part as it is in the claim, or, for a negation, what is different.
+        contradicted: Whether the quotation has something else in its place, such as another year.
     """
 
     kind: UnsupportedKind
     text: str
+    contradicted: bool = False
 
     def __str__(self) -> str:
         if self.kind is UnsupportedKind.NEGATION:
@@ -65,19 +67,19 @@ class SupportCheck:
         dates, stated = dates_of(claim), dates_of(passage.text)
         numbers = quantities_of(without(passage.text, stated))
         found = [
-            UnsupportedPart(UnsupportedKind.DATE, each.text)
+            UnsupportedPart(UnsupportedKind.DATE, each.text, any(alike(date, each) for date in stated))
             for each in dates
             if not states_date(stated, each) and not _as_number(each, numbers)
         ]
         found += [
-            UnsupportedPart(UnsupportedKind.NUMBER, each.text)
+            UnsupportedPart(UnsupportedKind.NUMBER, each.text, any(comparable(one, each) for one in numbers))
             for each in quantities_of(without(claim, dates))
             if not states(numbers, each) and not _as_year(each, stated)
         ]
         found += [UnsupportedPart(UnsupportedKind.NAME, each) for each in missing_names(claim, passage.text, context)]
         difference = opposite(claim, passage.text, self._terms)
         if difference:
-            found.append(UnsupportedPart(UnsupportedKind.NEGATION, difference))
+            found.append(UnsupportedPart(UnsupportedKind.NEGATION, difference, contradicted=True))
         if not found and not self._same_topic(claim, f"{passage.text}\n{passage.title}\n{passage.lead}"):
             found.append(UnsupportedPart(UnsupportedKind.TOPIC, claim))
         return tuple(found)

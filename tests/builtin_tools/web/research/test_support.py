@@ -106,9 +106,7 @@ def test_one_number_states_another_only_if_they_are_equal(one: int, other: int) 
 
 
 WORDS = st.lists(
-    st.sampled_from(
-        "not no unless , . the 12 million % half May 2024 Oslo it instead of than never -- 5pm Second".split()
-    ),
+    st.sampled_from(("not", "no", "unless", ",", ".", "the", "12", "million", "%", "half", "May", "2024", "Oslo", "--")),
     max_size=12,
 ).map(" ".join)
 
