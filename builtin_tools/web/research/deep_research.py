@@ -194,8 +194,11 @@ async def _save_partial(ctx: CallContext, research: Research, key: str) -> None:
     """Write what a cancelled research has found, if it has found anything."""
     if not research.journal.pages:
         return
-    result = research.result("The research was cancelled. Call again to continue.")
-    writing = asyncio.create_task(asyncio.to_thread(write_report, ctx.workspace, result, key))
+
+    def write() -> None:
+        write_report(ctx.workspace, research.result("The research was cancelled. Call again to continue."), key)
+
+    writing = asyncio.create_task(asyncio.to_thread(write))
     await asyncio.wait([writing], timeout=_SAVING_S)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from builtin_tools.web.research.budget import tokens_of
 from builtin_tools.web.research.verification.claims import NumberedPage
+from builtin_tools.web.research.verification.quotes import MOST_SEARCHED
 from builtin_tools.web.research.verification.sentences import sentence_ranges
 from engine.retrieval.passage import Passage
 from engine.retrieval.passage_index import PassageIndex
@@ -67,7 +68,7 @@ def ranked(
 
 
 def _split(source: NumberedPage) -> Iterator[SourcePassage]:
-    text, count = source.page.text, 0
+    text, count = source.page.text[:MOST_SEARCHED], 0
     start = end = -1
     for sentence in sentence_ranges(text):
         if start >= 0 and sentence.end - start > 2 * USUAL:

@@ -71,7 +71,7 @@ class Research:
             )
         else:
             await self._answer(model, sources)
-        return self.result()
+        return await asyncio.to_thread(self.result)
 
     @property
     def sources(self) -> list[NumberedPage]:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from builtin_tools.web.contract import Page
 from builtin_tools.web.research.verification.claims import Citation, NumberedPage
+from builtin_tools.web.research.verification.quotes import MOST_SEARCHED
 
 SHINGLE = 5  # words
 RESEMBLANCE = 0.5
@@ -61,7 +62,7 @@ def near_copies(one: frozenset[int], other: frozenset[int]) -> bool:
 
 def shingles_of(text: str) -> frozenset[int]:
     """Return the hashes of all sequences of `SHINGLE` words of a text, in lower case."""
-    words = [word.casefold() for word in _WORD.findall(text)[:MOST_WORDS]]
+    words = [word.casefold() for word in _WORD.findall(text[:MOST_SEARCHED])[:MOST_WORDS]]
     return frozenset(hash(tuple(words[at : at + SHINGLE])) for at in range(len(words) - SHINGLE + 1))
 
 

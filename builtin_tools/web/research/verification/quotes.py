@@ -11,6 +11,7 @@ from builtin_tools.web.research.verification.sentences import before, enclosing,
 LEAST_WORDS = 3  # a shorter quote is on nearly every page
 LEAST_CHARACTERS = 12
 MOST_CHARACTERS = 1_500
+MOST_SEARCHED = 2_000_000  # characters of a page
 MOST_PLACES = 20  # places of one quote that are considered
 _WORD = re.compile(r"\w+")
 
@@ -38,7 +39,7 @@ class QuotableText:
     """The text of a page, prepared for finding quotes in it."""
 
     def __init__(self, text: str, title: str = "") -> None:
-        self.text = text
+        self.text = text[:MOST_SEARCHED]
         self.title = title
 
     @cached_property

@@ -15,6 +15,7 @@ _ABBREVIATIONS = words(
 _END = re.compile(
     r"[.!?\u3002\uff01\uff1f][\"')\]\u201d\u2019\u00bb]*(?=\s|$)|\n[ \t]*\n|\n(?=[ \t]*(?:[-*\u2022]|\d+[.)])[ \t])|\n"
 )
+_LONGEST_WORD = 40  # characters before a full stop that may be an abbreviation
 _WORD_BEFORE = re.compile(r"[\w.]+$")
 
 
@@ -68,7 +69,7 @@ def _ends(text: str, match: re.Match[str], begin: int) -> bool:
         return line.endswith((".", "!", "?", ":")) or (len(line) < _HEADING and rest[0].isupper())
     if mark[0] != "." or not rest:
         return True
-    word = _WORD_BEFORE.search(text, begin, match.start())
+    word = _WORD_BEFORE.search(text, max(begin, match.start() - _LONGEST_WORD), match.start())
     last = word.group().casefold() if word else ""
     if last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha() and text[match.start() - 1].isupper()):
         return False

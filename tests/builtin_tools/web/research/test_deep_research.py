@@ -5,6 +5,7 @@ import hashlib
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,32 @@ async def test_a_model_that_fails_or_rambles_leads_to_search_results(
     assert why in found["why"]
 
 
+async def test_the_budget_of_tokens_is_kept(research_ctx: WithModel) -> None:
+    web = local_web()
+    for number in range(6):
+        text = " ".join(f"The Øresund Bridge is described in chapter {number} on page {page}." for page in range(600))
+        web.add(page_of(f"https://long{number}.example/", text, "The Øresund Bridge"))
+    async with serving(answering(true_claims)) as model:
+        await research(research_ctx(web, model), pages=12, tokens=8_000)
+        assert sum(len(prompt_of(body)) for body in model.requests) < 4 * 8_000
+
+
+async def test_progress_names_the_step_and_never_goes_back(research_ctx: WithModel) -> None:
+    told: list[tuple[str, float]] = []
+    async with serving(answering(true_claims)) as model:
+        ctx = research_ctx(local_web(), model)
+        await research(replace(ctx, progress=lambda text, share: told.append((text, share))))
+    assert [share for _, share in told] == sorted(share for _, share in told)
+    for step in (
+        "deriving sub-questions",
+        "searching: ",
+        "reading page 1 of up to 4",
+        "writing an answer",
+        "checking 5",
+    ):
+        assert any(text.startswith(step) for text, _ in told), step
+
+
 async def test_if_no_search_succeeds_the_failure_of_the_search_is_the_result(research_ctx: WithModel) -> None:
     web = local_web()
     web.offline = True
@@ -191,7 +218,6 @@ async def test_the_time_of_the_budget_gives_a_partial_result_that_the_same_call_
 
 async def _short(ctx: Any) -> dict[str, Any]:
     """Run with a clock that makes the time pass quickly."""
-    from dataclasses import replace
 
     class Hasty:
         def now(self) -> Any:

@@ -106,7 +106,9 @@ def test_one_number_states_another_only_if_they_are_equal(one: int, other: int) 
 
 
 WORDS = st.lists(
-    st.sampled_from(("not", "no", "unless", ",", ".", "the", "12", "million", "%", "half", "May", "2024", "Oslo", "--")),
+    st.sampled_from(
+        ("not", "no", "unless", ",", ".", "the", "12", "million", "%", "half", "May", "2024", "Oslo", "--")
+    ),
     max_size=12,
 ).map(" ".join)
 
