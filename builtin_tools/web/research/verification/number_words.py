@@ -60,7 +60,11 @@ _ORDINAL = re.compile(
     re.IGNORECASE,
 )
 _FACTOR = re.compile(rf"\b(?:{'|'.join(_FACTORS)})\b", re.IGNORECASE)
-# In these places "second" and "quarter" are units of time, and "first" only orders a narration.
+# Elsewhere, "first" orders a narration: "First, the file is written."
+_BEFORE_FIRST = re.compile(
+    r"(?:\b(?:the|a|his|her|its|their|our|my|came|finished|ranked|was|is)|['\u2019]s?)\s+$", re.IGNORECASE
+)
+# In these places "quarter" is a unit of time.
 _NO_FRACTION = re.compile(r"\s*(?:of\s+(?:the\s+)?(?:year|\d{4}))", re.IGNORECASE)
 
 
@@ -89,6 +93,22 @@ def number_words(text: str) -> list[NumberWords]:
 
 
 def _candidates(text: str) -> Iterator[NumberWords]:
+    yield from _fractions(text)
+    for match in _CARDINAL.finditer(text):
+        yield NumberWords(_cardinal(match.group()), match.start(), match.end(), "cardinal")
+    for match in _ORDINAL.finditer(text):
+        if match.group().casefold() == "first" and not _BEFORE_FIRST.search(text[: match.start()]):
+            continue
+        if match["digits"]:
+            ordinal = int(match["digits"])
+        else:
+            ordinal = _TENS.get((match["tens"] or "").casefold(), 0) + ORDINALS[match["word"].casefold()]
+        yield NumberWords(Fraction(ordinal), match.start(), match.end(), "ordinal")
+    for match in _FACTOR.finditer(text):
+        yield NumberWords(Fraction(_FACTORS[match.group().casefold()]), match.start(), match.end(), "factor")
+
+
+def _fractions(text: str) -> Iterator[NumberWords]:
     for match in _FRACTION.finditer(text):
         count, part = (match["count"] or "").casefold(), match["part"].casefold()
         if part.endswith(("half", "halves", "quarter", "quarters")) or count:
@@ -102,16 +122,6 @@ def _candidates(text: str) -> Iterator[NumberWords]:
                 continue  # "half a million" is read as a cardinal
             value = _PARTS[part] * (_UNITS | _TENS).get(count, 1)
             yield NumberWords(value, match.start(), match.end(), "fraction")
-    for match in _CARDINAL.finditer(text):
-        yield NumberWords(_cardinal(match.group()), match.start(), match.end(), "cardinal")
-    for match in _ORDINAL.finditer(text):
-        if match["digits"]:
-            ordinal = int(match["digits"])
-        else:
-            ordinal = _TENS.get((match["tens"] or "").casefold(), 0) + ORDINALS[match["word"].casefold()]
-        yield NumberWords(Fraction(ordinal), match.start(), match.end(), "ordinal")
-    for match in _FACTOR.finditer(text):
-        yield NumberWords(Fraction(_FACTORS[match.group().casefold()]), match.start(), match.end(), "factor")
 
 
 def _cardinal(phrase: str) -> Fraction:

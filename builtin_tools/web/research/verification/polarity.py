@@ -35,6 +35,8 @@ _HINTS = words(
     "alone different against replaced"
 )
 _DETERMINERS = frozenset({"no", "none", "nobody", "nothing"})
+# Stems of verbs that say less than what follows them.
+_LIGHT = words("get make take want intend plan expect believ think say know seem appear begin start need allow let tri")
 _EXCEPTIONS = frozenset({"unless", "except", "until"})
 _CONDITIONS = frozenset({"if", "with", "when", "only", "once", "after"})
 _INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.IGNORECASE)
@@ -141,7 +143,8 @@ def opposite(claim: str, passage: str, terms: Terms) -> str:
     if not _same_condition(said, shown):
         for scope in filter(None, shown.scopes):
             # A claim with a negation of its own may have it in another place, as in "is not available".
-            if said.affirms_plainly(scope[0]) or (not said.scopes and any(map(said.affirms, scope[:3]))):
+            head = scope[0] if scope[0] not in _LIGHT or len(scope) == 1 else scope[1]
+            if said.affirms_plainly(head) or (not said.scopes and said.affirms(head)):
                 return "the negation of the quotation is missing"
     # "No keeper since 1978" and "the last keeper left in 1978" say the same.
     indirect = bool(said.words & _DETERMINERS and shown.words & _HINTS)

@@ -32,7 +32,10 @@ _ABOUT = re.compile(
 )
 _ABOVE = re.compile(r"\b(?:more than|over|above|upwards of|exceed(?:s|ed|ing)?|at least)\s*$", re.IGNORECASE)
 _BELOW = re.compile(r"\b(?:less than|fewer than|under|below|at most|up to|no more than)\s*$", re.IGNORECASE)
-_TOLERANCE = Fraction(1, 10)  # of a hedged number: "about 500" stands for 450 to 550, "over 500" for up to 550
+_TOLERANCE = Fraction(1, 10)  # of a hedged number: "about 500" stands for 475 to 525, "over 570" for up to 627
+# "15 tonnes more than before" and "by 15 tonnes" are differences.
+_THAN = re.compile(r"\s+(?:\w+\s+){1,2}than\b")
+_BY = re.compile(r"\bby\s+$", re.IGNORECASE)
 _NOT_NOUNS = words("of the a an in on at by for to and or than per as is are was were with from that which it")
 _STEM = 5  # characters that singular and plural forms of a noun share, mostly
 
@@ -50,6 +53,7 @@ class Quantity:
         step: The value of its last digit that is not zero. A number is rounded to a multiple of it.
         nouns: The beginnings of the words that follow, which are probably what is counted.
         factor: The size of its unit in the base unit.
+        relative: Whether it is a difference, as in "15 tonnes more than".
         start, end: The range in the text, with the unit.
     """
 
@@ -61,6 +65,7 @@ class Quantity:
     step: Fraction = Fraction(0)
     nouns: tuple[str, ...] = ()
     factor: Fraction = Fraction(1)
+    relative: bool = False
     start: int = 0
     end: int = 0
 
@@ -94,6 +99,7 @@ def states(passage: Sequence[Quantity], claimed: Quantity) -> bool:
     claim counts with another number, it does not state it.
     """
     equal = [each for each in passage if comparable(each, claimed) and _agrees(each.value, claimed)]
+    equal = [each for each in equal if claimed.relative or not each.relative]
     if not equal:
         return False
     if claimed.dimension or claimed.ordinal or not claimed.nouns:
@@ -106,6 +112,13 @@ def states(passage: Sequence[Quantity], claimed: Quantity) -> bool:
 def _same_noun(one: Quantity, other: Quantity) -> bool:
     """Return whether the first word after one number is among the words after the other."""
     return any(noun in other.nouns for noun in one.nouns[:1]) or any(noun in one.nouns for noun in other.nouns[:1])
+
+
+def instead_of(passage: Sequence[Quantity], claimed: Quantity) -> bool:
+    """Return whether a passage has another number where a claim has this one: of the same unit or the same thing."""
+    return not states(passage, claimed) and any(
+        comparable(each, claimed) and bool(claimed.dimension or _same_noun(each, claimed)) for each in passage
+    )
 
 
 def comparable(stated: Quantity, claimed: Quantity) -> bool:
@@ -122,10 +135,11 @@ def _agrees(value: Fraction, claimed: Quantity) -> bool:
     wanted = claimed.value
     if value == wanted:
         return True
+    reach = max(claimed.step, abs(wanted) * _TOLERANCE)
     if claimed.hedge == "above":
-        return wanted <= value <= wanted * (1 + _TOLERANCE)
+        return wanted <= value <= wanted + reach
     if claimed.hedge == "below":
-        return wanted * (1 - _TOLERANCE) <= value <= wanted
+        return wanted - reach <= value <= wanted
     if claimed.hedge == "about":
         return abs(value - wanted) <= abs(wanted) * _TOLERANCE / 2 or _rounds(value, claimed)
     return claimed.value >= 1000 and _rounds(value, claimed) and claimed.step * 10 <= claimed.value  # noqa: PLR2004 -- "3.2 million" for 3,214,567
@@ -185,7 +199,17 @@ def _quantity(
     counted = tuple(word for word in nouns if word not in _NOT_NOUNS)
     hedge = _hedge(text[:start])
     return Quantity(
-        value * factor, text[start:end].strip(), dimension, ordinal, hedge, step * factor, counted, factor, start, end
+        value * factor,
+        text[start:end].strip(),
+        dimension,
+        ordinal,
+        hedge,
+        step * factor,
+        counted,
+        factor,
+        relative=_THAN.match(text, end) is not None or _BY.search(text[:start]) is not None,
+        start=start,
+        end=end,
     )
 
 

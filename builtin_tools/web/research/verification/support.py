@@ -1,13 +1,20 @@
 """Finds the parts of a claim that its quotation does not support: numbers, dates, names and negations."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from builtin_tools.web.research.verification.dates import StatedDate, alike, dates_of, states_date, without
-from builtin_tools.web.research.verification.names import missing_names
+from builtin_tools.web.research.verification.names import missing_names, names_of
 from builtin_tools.web.research.verification.polarity import opposite
-from builtin_tools.web.research.verification.quantities import Quantity, comparable, quantities_of, states
+from builtin_tools.web.research.verification.quantities import (
+    Quantity,
+    comparable,
+    instead_of,
+    quantities_of,
+    states,
+)
 from builtin_tools.web.research.verification.quotes import QuotedPassage
 from engine.retrieval.terms import Terms
 
@@ -58,25 +65,15 @@ class SupportCheck:
     def unsupported(self, claim: str, passage: QuotedPassage) -> tuple[UnsupportedPart, ...]:
         """Return the parts of a claim that a quotation does not support.
 
-        The quotation counts together with the sentences that it touches. For names, the title of the page counts, too,
-        and so does the sentence before if the quoted sentence refers to it by its first word.
+        The quotation counts together with the sentences that it touches. They add what it leaves out, but do not
+        replace what it says: if it has another number of the same kind, theirs does not count. For names, the title of
+        the page counts, too, and so does the sentence before if the quoted sentence refers to it by its first word.
         """
         context = passage.title
         if _CONTINUES.match(passage.text.lstrip('-*\u2022 "\u201c')):
             context += "\n" + passage.lead
-        dates, stated = dates_of(claim), dates_of(passage.text)
-        numbers = quantities_of(without(passage.text, stated))
-        found = [
-            UnsupportedPart(UnsupportedKind.DATE, each.text, any(alike(date, each) for date in stated))
-            for each in dates
-            if not states_date(stated, each) and not _as_number(each, numbers)
-        ]
-        found += [
-            UnsupportedPart(UnsupportedKind.NUMBER, each.text, any(comparable(one, each) for one in numbers))
-            for each in quantities_of(without(claim, dates))
-            if not states(numbers, each) and not _as_year(each, stated)
-        ]
-        found += [UnsupportedPart(UnsupportedKind.NAME, each) for each in missing_names(claim, passage.text, context)]
+        found = [*_dates(claim, passage), *_numbers(claim, passage)]
+        found += [UnsupportedPart(UnsupportedKind.NAME, each) for each in _names(claim, passage, context)]
         difference = opposite(claim, passage.text, self._terms)
         if difference:
             found.append(UnsupportedPart(UnsupportedKind.NEGATION, difference, contradicted=True))
@@ -88,6 +85,35 @@ class SupportCheck:
         """Return whether a claim and a passage have a word in common that is neither a number nor a stop word."""
         words = {term for term in self._terms.of(claim) if not term[0].isdigit()}
         return not words or not words.isdisjoint(self._terms.of(passage))
+
+
+def _dates(claim: str, passage: QuotedPassage) -> Iterator[UnsupportedPart]:
+    stated, quoted = dates_of(passage.text), dates_of(passage.quote)
+    numbers = quantities_of(without(passage.text, stated))
+    for each in dates_of(claim):
+        instead = any(alike(date, each) for date in quoted) and not states_date(quoted, each)
+        if instead or not (states_date(stated, each) or _as_number(each, numbers)):
+            yield UnsupportedPart(UnsupportedKind.DATE, each.text, any(alike(date, each) for date in stated))
+
+
+def _numbers(claim: str, passage: QuotedPassage) -> Iterator[UnsupportedPart]:
+    stated = dates_of(passage.text)
+    numbers = quantities_of(without(passage.text, stated))
+    quoted = quantities_of(without(passage.quote, dates_of(passage.quote)))
+    for each in quantities_of(without(claim, dates_of(claim))):
+        if instead_of(quoted, each) or not (states(numbers, each) or _as_year(each, stated)):
+            contradicted = any(comparable(one, each) for one in numbers)
+            yield UnsupportedPart(UnsupportedKind.NUMBER, each.text, contradicted)
+
+
+def _names(claim: str, passage: QuotedPassage, context: str) -> list[str]:
+    """Return the names that are missing: those that are nowhere, or all if the quotation has only other names."""
+    missing = missing_names(claim, passage.text, context)
+    names = list(dict.fromkeys(each.text for each in names_of(claim)))
+    if missing or not names or not names_of(passage.quote):
+        return missing
+    outside = missing_names(claim, passage.quote, context)
+    return names if len(outside) == len(names) else []
 
 
 def _as_number(date: StatedDate, numbers: list[Quantity]) -> bool:
