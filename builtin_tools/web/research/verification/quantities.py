@@ -53,7 +53,7 @@ class Quantity:
         step: The value of its last digit that is not zero. A number is rounded to a multiple of it.
         nouns: The beginnings of the words that follow, which are probably what is counted.
         factor: The size of its unit in the base unit.
-        relative: Whether it is a difference, as in "15 tonnes more than".
+        relative: The word that makes it a difference, as in "15 tonnes more than" and, perhaps, "by 15 tonnes".
         start, end: The range in the text, with the unit.
     """
 
@@ -65,7 +65,7 @@ class Quantity:
     step: Fraction = Fraction(0)
     nouns: tuple[str, ...] = ()
     factor: Fraction = Fraction(1)
-    relative: bool = False
+    relative: Literal["", "than", "by"] = ""
     start: int = 0
     end: int = 0
 
@@ -99,7 +99,7 @@ def states(passage: Sequence[Quantity], claimed: Quantity) -> bool:
     claim counts with another number, it does not state it.
     """
     equal = [each for each in passage if comparable(each, claimed) and _agrees(each.value, claimed)]
-    equal = [each for each in equal if claimed.relative or not each.relative]
+    equal = [each for each in equal if claimed.relative or each.relative != "than"]
     if not equal:
         return False
     if claimed.dimension or claimed.ordinal or not claimed.nouns:
@@ -207,7 +207,7 @@ def _quantity(
         step * factor,
         counted,
         factor,
-        relative=_THAN.match(text, end) is not None or _BY.search(text[:start]) is not None,
+        relative="than" if _THAN.match(text, end) else "by" if _BY.search(text[:start]) else "",
         start=start,
         end=end,
     )
