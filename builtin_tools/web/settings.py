@@ -6,6 +6,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from builtin_tools.web.pages.settings import PageSettings
+from builtin_tools.web.search.settings import SearchSettings
+
 NAME = "web"  # the name of the entry point and therefore of the configuration table
 TOR, DIRECT = "tor", "direct"
 _PROXIES = frozenset({"http", "https", "socks5h"})
@@ -93,6 +96,8 @@ class WebSettings(BaseModel):
         max_bytes: Size limit of a response.
         timeout_s: Time limit of a request with its redirects, in seconds. The start of Tor and waits for rate limits
             are not included.
+        pages: How long pages are kept.
+        search: Which search engine is used.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -108,3 +113,5 @@ class WebSettings(BaseModel):
     longest_wait_s: float = Field(30.0, ge=0, le=300)
     max_bytes: int = Field(16 << 20, ge=1, le=1 << 30)
     timeout_s: float = Field(90.0, gt=0, le=600)
+    pages: PageSettings = PageSettings()
+    search: SearchSettings = SearchSettings()

@@ -99,6 +99,11 @@ class Home:
         return self.root / "self_play"
 
     @property
+    def web_cache(self) -> Path:
+        """Pages of the web and search results that were read, up to a limited size."""
+        return self.root / "web_cache"
+
+    @property
     def tor(self) -> Path:
         """The data, lock files and control socket of the Tor that Knackbox starts (`builtin_tools.web`)."""
         return self.root / "tor"

@@ -16,6 +16,9 @@ from typing import Any
 from engine import Engine
 from tests.builtin_tools.http_server import Seen, reply, serving
 from tests.builtin_tools.vowels import CODE, TESTS
+from tests.builtin_tools.web.corpus.loopback import reaching
+from tests.builtin_tools.web.corpus.server import serving_corpus
+from tests.builtin_tools.web.corpus.web import CorpusWeb
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -119,6 +122,9 @@ CALLS: Calls = [
     ("self_play", {}, False),  # no chat model is configured
     ("self_play_loop", {"max_cycles": 1}, False),
     ("stop_self_play", {}, True),
+    ("fetch_page", {"url": "http://knackbox.test/guide.html", "fresh": True, "links": True}, True),
+    ("fetch_page", {"url": "http://knackbox.test/guide.html"}, True),
+    ("web_search", {"query": "sandbox"}, True),
     ("vision_analysis", {"path": "image.png"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]
@@ -156,10 +162,13 @@ def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
 
 
 async def main(home: Path) -> None:
-    with serving({"/v1/chat/completions": answer, "/v1/images/generations": answer}) as server:
+    with (
+        serving({"/v1/chat/completions": answer, "/v1/images/generations": answer}) as server,
+        serving_corpus(CorpusWeb.small()) as web,
+    ):
         endpoint = f'provider = "openai"\nname = "m"\nbase_url = "{server.url("/v1")}"\napi_key = "k"\n'
         home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f"[model]\n{endpoint}[vision]\n{endpoint}[image]\n{endpoint}")
+        (home / "config.toml").write_text(f"[model]\n{endpoint}[vision]\n{endpoint}[image]\n{endpoint}{reaching(web)}")
         async with Engine.open(home, environ={}) as engine:
             workspace = home / "workspace"
             (workspace / "image.png").write_bytes(PNG)

@@ -1,5 +1,6 @@
 """A real HTTP server on loopback whose answers are written by the test."""
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -20,9 +21,10 @@ class Seen:
 
 @dataclass
 class Server:
-    """A running server: its port, and the requests that it has received."""
+    """A running server: its port and address, and the requests that it has received."""
 
     port: int
+    address: str = "127.0.0.1"
     seen: list[Seen] = field(default_factory=list)
 
     def url(self, path: str, host: str = "127.0.0.1", scheme: str = "http") -> str:
@@ -43,8 +45,10 @@ def reply(
 
 
 @contextmanager
-def serving(answers: dict[str, Answer], tls: ssl.SSLContext | None = None) -> Iterator[Server]:
-    """Serve `answers` by path until the end of the block."""
+def serving(
+    answers: dict[str, Answer], tls: ssl.SSLContext | None = None, listening: socket.socket | None = None
+) -> Iterator[Server]:
+    """Serve `answers` by path until the end of the block, on loopback unless a listening socket is given."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -68,10 +72,14 @@ def serving(answers: dict[str, Answer], tls: ssl.SSLContext | None = None) -> It
         def handle_error(self, request: object, client_address: object) -> None:
             """Ignore errors: in some tests the client closes the connection early."""
 
-    listener = Listener(("127.0.0.1", 0), Handler)
+    listener = Listener(("127.0.0.1", 0), Handler, bind_and_activate=listening is None)
+    if listening is not None:
+        listener.socket.close()
+        listener.socket = listening
     if tls:
         listener.socket = tls.wrap_socket(listener.socket, server_side=True)
-    server = Server(listener.server_address[1])
+    address, port = listener.socket.getsockname()[:2]
+    server = Server(port, address)
     thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

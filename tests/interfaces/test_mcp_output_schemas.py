@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
+from tests.builtin_tools.web.corpus.loopback import reaching
+from tests.builtin_tools.web.corpus.server import serving_corpus
+from tests.builtin_tools.web.corpus.web import CorpusWeb
 from tests.interfaces.cli import REPOSITORY
 from tests.skills.parts import ENVIRON_WITHOUT_MUTANTS
 
@@ -114,6 +118,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("manage_projects", {"action": "create", "name": "a", "state": "active", "tasks": [{"title": "t", "needs": []}]}),
     ("manage_projects", {"action": "list"}),
     ("manage_projects", {"action": "show"}),
+    ("web_search", {"query": "sandbox"}),
+    ("web_search", {"query": "sandbox", "cached_only": True}),
+    ("fetch_page", {"url": "http://knackbox.test/architecture.html", "links": True}),
     ("stop_self_play", {}),
     ("replan", {"reason": "r", "new_plan": "p"}),
     ("abort_attempt", {"reason": "r"}),
@@ -135,8 +142,14 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.fixture
+def web() -> Iterator[int]:
+    with serving_corpus(CorpusWeb.small()) as port:
+        yield port
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_results_of_tools_with_an_output_schema_match_it(tmp_path: Path, mode: str) -> None:
+async def test_results_of_tools_with_an_output_schema_match_it(tmp_path: Path, web: int, mode: str) -> None:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "engine.interfaces.cli.main", "--home", str(tmp_path), "mcp"],
@@ -144,6 +157,7 @@ async def test_results_of_tools_with_an_output_schema_match_it(tmp_path: Path, m
         env={**os.environ, **ENVIRON_WITHOUT_MUTANTS},
     )
     found: dict[str, CallToolResult] = {}
+    (tmp_path / "config.toml").write_text(reaching(web))
     async with asyncio.timeout(DEADLINE_S), Client(server, mode=mode) as client:
         for name, arguments in CALLS:
             found[name] = await client.call_tool(name, arguments)  # raises if the content does not match the schema

@@ -325,7 +325,7 @@ def test_the_shipped_chains_are_valid_for_the_shipped_tools():
         importlib.import_module(f"builtin_tools.{each.name}") for each in pkgutil.iter_modules(builtin_tools.__path__)
     ]
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Tool)]
-    specs = {each.spec.name: each.spec for each in found if isinstance(each.spec, ToolSpec)}
-    chains = FallbackChains(shipped_chains(), lambda: specs)
+    specs = {each.spec.name: each.spec for each in [*found, *CONTENT_TOOLS] if isinstance(each.spec, ToolSpec)}
+    chains = FallbackChains(shipped_chains(), lambda: {**specs, "recall": recall.spec})
     assert set(chains.chains()) == set(specs)
     assert "`execute`" in chains.suggestion("vision_analysis", {"path": "a.png"})

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,8 @@ _IN_BOX = "builtin_tools/memory/documents/in_box"
 _PACKAGES = ("builtin_tools", "builtin_tools/memory", "builtin_tools/memory/documents", _IN_BOX)
 _ENTRY = "extract_document_.py"
 _OUTPUT = "extracted.json"
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_MOST_LINKS = 500
 _MOST_OUTPUT = 256 << 20  # bytes of the extracted text as JSON
 # The template imports these once, so that no document waits for the imports.
 _PRELOAD = {
@@ -26,7 +29,9 @@ _PRELOAD = {
     "epub": ("lxml.html",),
     "html": ("lxml.html",),
     "markdown": ("markdown_it", "charset_normalizer"),
+    "web_page": ("trafilatura", "tinycss2", "cssselect"),
 }
+WEB_PAGE = "web_page"  # the format of `extract` that finds the main text of an HTML page
 LIMITS = Limits(
     wall_s=100.0,
     cpu_s=100.0,
@@ -67,6 +72,8 @@ class ExtractedText:
         title: The title in the document's metadata; "" if there is none.
         pages: The offset at which each page begins; empty if the format has no pages.
         notes: What a person should know about the text, such as that pages have no text.
+        author, date: What a page of the web states about itself; the date as YYYY-MM-DD, or "".
+        links: The absolute URLs to which a page of the web links, and the texts of the links.
     """
 
     text: str
@@ -74,27 +81,42 @@ class ExtractedText:
     pages: tuple[int, ...] = ()
     headings: tuple[Heading, ...] = ()
     notes: tuple[str, ...] = ()
+    author: str = ""
+    date: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
 
 async def extract(
-    sandbox: Sandbox, data: bytes, format_name: str, *, name: str, agent: str = "", ocr: str = ""
+    sandbox: Sandbox,
+    data: bytes,
+    format_name: str,
+    *,
+    name: str,
+    agent: str = "",
+    ocr: str = "",
+    url: str = "",
+    charset: str = "",
 ) -> ExtractedText:
     """Read a document in a fresh box without network.
 
     Args:
         sandbox: Runs the box.
         data: The document.
-        format_name: A key of `MEDIA_TYPES` in `formats`.
+        format_name: A key of `MEDIA_TYPES` in `formats`, or `WEB_PAGE`.
         name: The name of the document in error messages.
         agent: The agent for which the job runs.
         ocr: The languages in which tesseract recognizes the text of scanned pages, such as ``eng+deu``; "" for none.
+        url: The URL of a `WEB_PAGE`.
+        charset: The encoding of a `WEB_PAGE`, as its server stated it; "" for none.
 
     Raises:
         ToolFailure: The document cannot be read (DIAGNOSTIC). The message names the cause.
     """
     files = {**await asyncio.to_thread(_box_files), f"document.{format_name}": data}
+    options = {"pdf": {"ocr": ocr}, WEB_PAGE: {"url": url, "charset": charset}}.get(format_name, {})
+    path = f"document.{format_name}"
     job = Job(
-        call=Call(_ENTRY, "extract", {"path": f"document.{format_name}", "format_name": format_name, "ocr": ocr}),
+        call=Call(_ENTRY, "extract", {"path": path, "format_name": format_name, "options": options}),
         files=files,
         preload=_PRELOAD.get(format_name, ()),
         collect=(_OUTPUT,),
@@ -131,14 +153,17 @@ def _read(data: bytes, name: str) -> ExtractedText:
         text, pages = str(found["text"]), tuple(int(start) for start in found["pages"])
         headings = tuple(Heading(int(start), int(level), str(title)) for start, level, title in found["headings"])
         notes = tuple(str(note)[:500] for note in found["notes"][:20])
-        title = str(found["title"])[:300]
-        text.encode()
+        title, author = str(found["title"])[:300], str(found["author"])[:300]
+        links = tuple((str(url)[:2000], str(label)[:200]) for url, label in found["links"][:_MOST_LINKS])
+        date = _DATE.match(str(found["date"]))
+        for part in (text, title, author, *(each for link in links for each in link)):
+            part.encode()
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _forged(name) from error
     places = [*pages, *(heading.start for heading in headings)]
     if any(not 0 <= place <= len(text) for place in places) or list(pages) != sorted(pages):
         raise _forged(name)
-    return ExtractedText(text, title, pages, headings, notes)
+    return ExtractedText(text, title, pages, headings, notes, author, date[0] if date else "", links)
 
 
 def _forged(name: str) -> ToolFailure:

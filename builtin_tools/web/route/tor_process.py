@@ -19,6 +19,7 @@ _STOP_S = 5.0
 _TAIL = 2000  # bytes of the log that are read
 _LOG = "tor.log"
 _RUN = "run"
+_EMPTY = "empty.torrc"
 _INSTALL = (
     "A person can install it (on Debian: apt install tor), name a running one as socks in [packs.web.tor] of the "
     "configuration, or choose another route for all or some hosts in [packs.web]."
@@ -95,12 +96,12 @@ class TorProcess:
             "Log": "notice stdout",
             "__OwningControllerProcess": os.getpid(),
         }
-        config = Path(self._settings.config).expanduser() if self._settings.config else Path(os.devnull)
-        if not config.exists():
-            raise tor_unavailable(
-                f"{config} does not exist.", "Correct config in [packs.web.tor] of the configuration."
-            )
-        command = [program, "--defaults-torrc", os.devnull, "-f", str(config)]
+        empty = self._folder / _EMPTY
+        empty.touch()  # in place of the machine's configuration
+        config = Path(self._settings.config).expanduser() if self._settings.config else empty
+        if not config.is_file():
+            raise tor_unavailable(f"{config} does not exist.", "Correct config in [packs.web.tor].")
+        command = [program, "--defaults-torrc", str(empty), "-f", str(config)]
         for name, value in options.items():
             command += [f"--{name}", str(value)]
         with (self._folder / _LOG).open("wb") as log:

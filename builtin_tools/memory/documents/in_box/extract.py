@@ -17,6 +17,7 @@ READERS = {
     "xlsx": ("xlsx", "read", "openpyxl"),
     "epub": ("epub", "read", "lxml"),
     "html": ("html", "read", "lxml"),
+    "web_page": ("web_page", "read", "trafilatura"),
     "markdown": ("plain", "read_markdown", "markdown-it-py"),
     "text": ("plain", "read_text", "charset-normalizer"),
     "csv": ("plain", "read_csv", "charset-normalizer"),
@@ -24,8 +25,13 @@ READERS = {
 }
 
 
-def extract(path: str, format_name: str, ocr: str = "") -> dict[str, Any]:
+def extract(path: str, format_name: str, options: dict[str, str]) -> dict[str, Any]:
     """Read a document and write the result to ``extracted.json``.
+
+    Args:
+        path: The path of the document.
+        format_name: A key of `READERS`.
+        options: Further arguments of the reader.
 
     Returns:
         ``{"problem": text}``, where the text is "" if the document was read.
@@ -37,7 +43,7 @@ def extract(path: str, format_name: str, ocr: str = "") -> dict[str, Any]:
     except ImportError:
         return {"problem": f"reading {format_name} needs {needed}: pip install 'knackbox[documents]'."}
     try:
-        getattr(reader, function)(path, outline, *((ocr,) if format_name == "pdf" else ()))
+        getattr(reader, function)(path, outline, **options)
     except UnreadableDocument as error:
         return {"problem": str(error)}
     except MemoryError:

@@ -35,6 +35,11 @@ def add_html(data: bytes, outline: Outline) -> None:
         raise UnreadableDocument(f"it contains no HTML ({error}).") from error
     if not outline.title:
         outline.title = root.findtext(".//title") or ""
+    add_element(root, outline)
+
+
+def add_element(root: Any, outline: Outline) -> None:
+    """Add the visible text of an element of lxml."""
     writer = _Writer(outline)
     writer.walk(root, 0)
     writer.flush()

@@ -8,10 +8,11 @@ Everything in this package runs in a box and imports only the standard library a
 import re
 from typing import Any
 
+from builtin_tools.memory.documents.in_box.visible_text import visible
+
 MOST_CHARACTERS = 20_000_000  # length of the extracted text
 _BLANK_LINES = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[^\S\n]+")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _GAP = "\n\n"
 
 
@@ -24,30 +25,41 @@ class Outline:
 
     Attributes:
         title: The title in the document's metadata; "" if there is none.
+        author, date: What a page of the web states about itself; the date as YYYY-MM-DD.
+        links: The absolute URLs of a page of the web, and their texts.
         notes: What a person should know about the text, such as that pages have no text.
     """
 
     def __init__(self) -> None:
         self.title = ""
+        self.author = ""
+        self.date = ""
+        self.links: list[tuple[str, str]] = []
         self.notes: list[str] = []
         self._blocks: list[str] = []
         self._length = 0
         self._pages: list[int] = []
         self._headings: list[tuple[int, int, str]] = []
+        self._invisible = 0
 
     @property
     def length(self) -> int:
         """The number of characters of the text so far."""
         return self._length
 
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return _GAP.join(self._blocks)
+
     def add(self, text: str) -> None:
-        """Add a block. Runs of spaces and of blank lines are shortened, and control characters removed."""
-        text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+        """Add a block. Runs of spaces and of blank lines are shortened, and invisible characters removed."""
+        text = self._visible(text)
         self._append(_BLANK_LINES.sub(_GAP, "\n".join(_SPACES.sub(" ", line).strip() for line in text.split("\n"))))
 
     def add_unchanged(self, text: str) -> None:
-        """Add a block whose lines must stay as they are. Only control characters are removed."""
-        self._append(_CONTROL.sub("", text))
+        """Add a block whose lines must stay as they are. Only invisible characters are removed."""
+        self._append(self._visible(text))
 
     def heading(self, text: str, level: int) -> None:
         """Add a heading.
@@ -64,22 +76,31 @@ class Outline:
 
     def mark_heading(self, start: int, level: int, text: str) -> None:
         """Record a heading at an offset of the text, without adding any text."""
-        self._headings.append((start, level, " ".join(_CONTROL.sub("", text).split())[:300]))
+        self._headings.append((start, level, _line(text)))
 
     def page(self) -> None:
         """Start a new page: the next block will be its first."""
         self._pages.append(self._length + (len(_GAP) if self._blocks else 0))
 
     def result(self) -> dict[str, Any]:
-        """Return text, title, page offsets, headings as [offset, level, text], and notes as JSON values."""
-        text = _GAP.join(self._blocks)
+        """Return text, title, page offsets, headings as [offset, level, text], notes and the rest as JSON values."""
+        text = self.text
+        invisible = [f"{self._invisible:,} invisible characters were removed."] if self._invisible else []
         return {
             "text": text,
-            "title": " ".join(_CONTROL.sub("", self.title).split())[:300],
+            "title": _line(self.title),
+            "author": _line(self.author),
+            "date": self.date,
+            "links": self.links,
             "pages": [min(start, len(text)) for start in self._pages],
             "headings": sorted(heading for heading in self._headings if heading[0] < len(text)),
-            "notes": self.notes,
+            "notes": [*self.notes, *invisible],
         }
+
+    def _visible(self, text: str) -> str:
+        text, removed = visible(text)
+        self._invisible += removed
+        return text
 
     def _append(self, block: str) -> None:
         block = block.strip("\n")
@@ -91,3 +112,7 @@ class Outline:
                 f"its text has more than {MOST_CHARACTERS:,} characters. Split it into several documents."
             )
         self._blocks.append(block)
+
+
+def _line(text: str) -> str:
+    return " ".join(visible(text)[0].split())[:300]

@@ -35,7 +35,7 @@ _BELOW = re.compile(r"\b(?:less than|fewer than|under|below|at most|up to|no mor
 _TOLERANCE = Fraction(1, 10)  # of a hedged number: "about 500" stands for 475 to 525, "over 570" for up to 627
 # "15 tonnes more than before" and "by 15 tonnes" are differences.
 _THAN = re.compile(r"\s+(?:\w+\s+){1,2}than\b")
-_BY = re.compile(r"\bby\s+$", re.IGNORECASE)
+_BY = re.compile(r"\bby\s*$", re.IGNORECASE)
 _NOT_NOUNS = words("of the a an in on at by for to and or than per as is are was were with from that which it")
 _STEM = 5  # characters that singular and plural forms of a noun share, mostly
 
