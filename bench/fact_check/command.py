@@ -129,7 +129,8 @@ def _is_confirmed(evidence: Mapping[str, Any], web: EvidenceWeb) -> bool:
     """Confirm a quotation without the code that found it."""
     text = web.pages[evidence["url"]].text
     same = hashlib.sha256(text.encode()).hexdigest() == evidence["sha256"]
-    return same and text[evidence["start"] : evidence["end"]] == evidence["quote"]
+    quoted: str = evidence["quote"]
+    return same and text[evidence["start"] : evidence["end"]] == quoted
 
 
 def _distractors(everything: Sequence[AveritecClaim], claim: AveritecClaim) -> list[Any]:

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urldefrag
 
 from builtin_tools.web.contract import Page, PageReader, Progress, SearchHit, WebSearch
 from builtin_tools.web.research.budget import RemainingBudget
 from builtin_tools.web.research.journal import ResearchJournal
 from builtin_tools.web.research.verification.claims import NumberedPage
+from builtin_tools.web.search.same_page import page_key
 from engine.contract.failure import ToolFailure
 
 SEARCHES_AT_ONCE = 2
@@ -48,7 +48,7 @@ class Gathering:
         for rank in range(HITS_PER_QUESTION):
             for hits in lists:
                 if rank < len(hits):
-                    found.setdefault(same_page(hits[rank].url), hits[rank])
+                    found.setdefault(page_key(hits[rank].url), hits[rank])
         return list(found.values())
 
     async def _search(self, questions: Sequence[str]) -> None:
@@ -73,11 +73,11 @@ class Gathering:
             raise failures[0]
 
     async def _read(self, candidates: Sequence[SearchHit]) -> None:
-        known = {same_page(url) for page in self.journal.pages for url in (page.url, page.final_url)}
-        known |= {same_page(url) for url in self.journal.failures}
+        known = {page_key(url) for page in self.journal.pages for url in (page.url, page.final_url)}
+        known |= {page_key(url) for url in self.journal.failures}
         most = self.remaining.budget.pages
         left = max(0, most - len(self.journal.pages) - len(self.journal.failures))
-        wanted = [hit.url for hit in candidates if same_page(hit.url) not in known][:left]
+        wanted = [hit.url for hit in candidates if page_key(hit.url) not in known][:left]
         free = asyncio.Semaphore(PAGES_AT_ONCE)
 
         async def one(url: str) -> None:
@@ -104,12 +104,7 @@ class Gathering:
 
 def numbered(pages: Sequence[Page], candidates: Sequence[SearchHit]) -> list[NumberedPage]:
     """Return the pages in the order of the results, numbered from 1. Pages with the same text are one source."""
-    rank = {same_page(hit.url): at for at, hit in enumerate(candidates)}
-    ordered = sorted(pages, key=lambda page: rank.get(same_page(page.url), len(rank)))
+    rank = {page_key(hit.url): at for at, hit in enumerate(candidates)}
+    ordered = sorted(pages, key=lambda page: rank.get(page_key(page.url), len(rank)))
     distinct = {page.sha256: page for page in reversed(ordered)}
     return [NumberedPage(number, page) for number, page in enumerate(reversed(distinct.values()), 1)]
-
-
-def same_page(url: str) -> str:
-    """Return a key that is the same for URLs of one page that differ in the fragment or a final slash."""
-    return urldefrag(url)[0].rstrip("/")
