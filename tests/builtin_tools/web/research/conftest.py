@@ -3,18 +3,24 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from builtin_tools.web.contract import PageReader, WebSearch
 from builtin_tools.web.research.service import ResearchService
 from engine.agent.clients.completion import ModelCompletion
 from engine.agent.clients.endpoint import ModelEndpoint
 from engine.contract.context import CallContext
 from engine.stores.embedder import WordLlamaEmbedder
 from tests.agent.scripted_model import ScriptedModel
-from tests.builtin_tools.web.research.local_web import LocalWeb
 
-WithModel = Callable[[LocalWeb, ScriptedModel | None], CallContext]
+
+class ReadableWeb(PageReader, WebSearch, Protocol):
+    """What reads pages and searches them."""
+
+
+WithModel = Callable[[ReadableWeb, ScriptedModel | None], CallContext]
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +32,7 @@ def embedder() -> WordLlamaEmbedder:
 def research_ctx(ctx: CallContext, tmp_path: Path, embedder: WordLlamaEmbedder) -> WithModel:
     """Return a function that makes the context of a call from a web and a model."""
 
-    def make(web: LocalWeb, model: ScriptedModel | None) -> CallContext:
+    def make(web: ReadableWeb, model: ScriptedModel | None) -> CallContext:
         service = ResearchService(web, web, lambda: embedder, tmp_path / "journals")
         client = None
         if model is not None:

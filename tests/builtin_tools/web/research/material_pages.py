@@ -5,7 +5,7 @@ the rules first ran, and measure them.
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 
 from builtin_tools.web.research.verification.support import UnsupportedKind
@@ -42,11 +42,19 @@ class WrittenPage:
     questions: list[WrittenQuestion] = field(default_factory=list)
 
     @property
+    def html(self) -> bytes:
+        """The page as HTML, with the parts around the text that pages have."""
+        paragraphs = "".join(f"<p>{escape(line)}</p>\n" for line in self.text.splitlines())
+        menu = "".join(f'<li><a href="/{word}">{word}</a></li>' for word in ("home", "news", "about", "contact"))
+        return (
+            f"<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>{escape(self.title)}</title>"
+            f'<meta property="article:published_time" content="{self.date}"></head><body><nav><ul>{menu}</ul></nav>'
+            f"<article><h1>{escape(self.title)}</h1>\n{paragraphs}</article><footer>Copyright and imprint</footer></body></html>"
+        ).encode()
+
+    @property
     def claims(self) -> list[WrittenClaim]:
         return [claim for question in self.questions for claim in question.claims]
-
-
-READ_AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 def pages_of(part: str) -> list[WrittenPage]:

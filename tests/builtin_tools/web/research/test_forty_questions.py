@@ -14,11 +14,12 @@ import pytest
 from builtin_tools.web.research.deep_research import deep_research
 from builtin_tools.web.research.report_check import check_report
 from engine.contract.context import Produced
+from sandbox.contract import Sandbox
 from tests.agent.scripted_model import serving
 from tests.builtin_tools.web.research.conftest import WithModel
-from tests.builtin_tools.web.research.local_web import LocalWeb, page_of
 from tests.builtin_tools.web.research.material_pages import PARTS, WrittenPage, pages_of
 from tests.builtin_tools.web.research.scripted_claims import ScriptedClaim, answering
+from tests.builtin_tools.web.research.served_web import serving_pages
 
 TRUE, INVENTED, CHANGED, WRONG_SOURCE = "true", "invented", "changed", "wrong source"
 
@@ -86,20 +87,24 @@ def state_of(plan: Planned, output: Mapping[str, Any]) -> str:
 @pytest.mark.timeout(240)
 @pytest.mark.spec("WEB-4")
 async def test_of_200_claims_the_wrong_ones_are_removed_or_labelled_and_the_true_ones_are_kept(
-    research_ctx: WithModel, tmp_path: Path
+    research_ctx: WithModel, box: Sandbox, tmp_path: Path
 ) -> None:
+    """The pages are requested over HTTP and read in boxes. Only the model is scripted."""
     plans = planned()
     assert Counter(plan.kind for plan in plans) == {TRUE: 100, INVENTED: 40, CHANGED: 30, WRONG_SOURCE: 30}
     questions = list(dict.fromkeys(plan.question for plan in plans))
     assert len(questions) == 40
-    web = LocalWeb.of(page_of(each.url, each.text, each.title, each.date) for part in PARTS for each in pages_of(part))
     script = answering(lambda question: [plan.claim for plan in plans if plan.question == question])
     outputs: dict[str, Mapping[str, Any]] = {}
-    async with serving(script) as model:
-        ctx = research_ctx(web, model)
-        for question in questions:
-            made: Produced[Any] = await deep_research.run(ctx, {"question": question, "pages": 5})
-            outputs[question] = made.value
+    pages = [page for part in PARTS for page in pages_of(part)]
+    with serving_pages(pages, box, tmp_path) as web:
+        async with serving(script) as model:
+            ctx = research_ctx(web, model)
+            for question in questions:
+                made: Produced[Any] = await deep_research.run(ctx, {"question": question, "pages": 5})
+                outputs[question] = made.value
+        sources = {source["url"]: source for output in outputs.values() for source in output["sources"]}
+        texts = {url: (await web.read(url, circuit="check", fresh=True)).text for url in sources}
     states = Counter((plan.kind, plan.part, state_of(plan, outputs[plan.question])) for plan in plans)
     for part in PARTS:
         assert states[TRUE, part, "confirmed"] >= 48, states
@@ -112,7 +117,7 @@ async def test_of_200_claims_the_wrong_ones_are_removed_or_labelled_and_the_true
     checks = [check_report(report) for report in reports]
     assert [problem for check in checks for problem in check.problems] == []
     assert sum(check.confirmed for check in checks) == sum(len(each["claims"]) for each in outputs.values())
-    again = [check_report(report, lambda source: web.pages[source["url"]].text) for report in reports]
+    again = [check_report(report, lambda source: texts[source["url"]]) for report in reports]
     assert again == checks
     command = [sys.executable, "-m", "builtin_tools.web.research.report_check", *map(str, reports)]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
