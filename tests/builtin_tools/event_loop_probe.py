@@ -125,6 +125,8 @@ CALLS: Calls = [
     ("fetch_page", {"url": "http://knackbox.test/guide.html", "fresh": True, "links": True}, True),
     ("fetch_page", {"url": "http://knackbox.test/guide.html"}, True),
     ("web_search", {"query": "sandbox"}, True),
+    ("deep_research", {"question": "Which protections does the sandbox have?", "pages": 4}, True),
+    ("fact_check", {"claim": "Code in the sandbox has no network.", "pages": 4}, True),
     ("vision_analysis", {"path": "image.png"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]
