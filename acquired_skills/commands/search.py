@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from acquired_skills.commands.shared import table, with_skills
-from acquired_skills.find.catalog import SearchHit
+from acquired_skills.find.catalog import SkillHit
 from acquired_skills.find.instruction_search import InstructionHit, InstructionSearch
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.tools.describe import INSTRUCTIONS, summary
@@ -53,7 +53,7 @@ def _text_row(one: InstructionHit) -> dict[str, Any]:
     return {**row, "score": None, "fit": round(one.fit, 3), "similarity": None, "why": "instructions for agents"}
 
 
-def _row(one: SearchHit, shares: LearnedShares | None) -> dict[str, Any]:
+def _row(one: SkillHit, shares: LearnedShares | None) -> dict[str, Any]:
     return {
         **summary(one.skill),
         "score": round(one.score, 3),
@@ -68,7 +68,7 @@ def _row(one: SearchHit, shares: LearnedShares | None) -> dict[str, Any]:
     }
 
 
-def _why(one: SearchHit, shares: LearnedShares | None) -> str:
+def _why(one: SkillHit, shares: LearnedShares | None) -> str:
     reasons = ["its exact name"] if one.named else []
     reasons.append(f"covers {one.covered:.0%} of the request")
     if one.evidence is not None and not one.named:

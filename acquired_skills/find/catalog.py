@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit:
+class SkillHit:
     """A skill that a search found, ranked by `score`. The other fields are those of `Ranked`."""
 
     skill: Skill
@@ -153,7 +153,7 @@ class Catalog:
                 self._listed = (generation, listed if found == listed else found)
             return self._listed[1]
 
-    async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[SearchHit]:
+    async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[SkillHit]:
         """Return the listed skills (active or on probation) nearest to the query, best first.
 
         A search cannot find skills that are not indexed yet. If there are any, `gap` says so.
@@ -206,7 +206,7 @@ class Catalog:
         if self._reranker is not None:
             await asyncio.to_thread(self._reranker.close)
 
-    def _search(self, query: str, k: int, weigh: Weigh | None, fits: float) -> list[SearchHit]:
+    def _search(self, query: str, k: int, weigh: Weigh | None, fits: float) -> list[SkillHit]:
         indexing = self._opened()
         factors: dict[str, float] = {}
 
@@ -222,7 +222,7 @@ class Catalog:
             texts = {name: each.sentences for name, each in documents.items() if each is not None}
             ranked = self._reranker.rerank(query, ranked, texts, factors)[:k]
         return [
-            SearchHit(
+            SkillHit(
                 skill,
                 one.score,
                 one.similarity,

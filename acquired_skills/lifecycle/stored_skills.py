@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
-from acquired_skills.find.catalog import Catalog, SearchHit
+from acquired_skills.find.catalog import Catalog, SkillHit
 from acquired_skills.lifecycle.folder_records import FolderRecords
 from acquired_skills.lifecycle.track_record import TrackRecord
 from acquired_skills.model.names import PATTERN
@@ -100,7 +100,7 @@ class StoredSkills:
             raise SkillMissing(f"There is no skill `{name[:80]}`. {known}")
         return skill
 
-    async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[SearchHit]:
+    async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[SkillHit]:
         """Return the listed skills (active or on probation) that fit a request, best first.
 
         After the search, `gap` says what could not be searched.

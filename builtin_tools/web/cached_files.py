@@ -17,7 +17,7 @@ _SLACK = 16  # a sixteenth of the limit may be written before the folder is meas
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _CachedFile:
     path: Path
     used: float
     size: int
@@ -92,12 +92,12 @@ class CachedFiles:
             each.path.unlink(missing_ok=True)
             excess -= each.size
 
-    def _files(self) -> list[_File]:
+    def _files(self) -> list[_CachedFile]:
         found = []
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 if entry.name.endswith(_SUFFIX):
                     with contextlib.suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(_File(Path(entry.path), status.st_mtime, status.st_size))
+                        found.append(_CachedFile(Path(entry.path), status.st_mtime, status.st_size))
         return found

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builtin_tools
+from builtin_tools.memory.recall_tool import recall
+from builtin_tools.web.content import CONTENT_TOOLS
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
 from engine.contract.source import Tool
 from engine.contract.spec import Annotations, ToolSpec

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from acquired_skills.find.catalog import Catalog, SearchHit
+from acquired_skills.find.catalog import Catalog, SkillHit
 from acquired_skills.find.indexing import document
 from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.model.skill import SkillState
@@ -65,7 +65,7 @@ async def opened_catalog(home: Path, *, use_past: bool = True) -> AsyncIterator[
             vectors.close()
 
 
-def names(found: list[SearchHit]) -> list[str]:
+def names(found: list[SkillHit]) -> list[str]:
     return [one.skill.name for one in found]
 
 
