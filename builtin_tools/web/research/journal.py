@@ -36,7 +36,7 @@ class ResearchJournal:
     def __init__(self, folder: Path) -> None:
         """Read the journal, or create an empty one."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._folder = folder
+        self.folder = folder
         self._guard = threading.Lock()
         self._discarded = False
         self.questions: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class ResearchJournal:
 
     def add_page(self, page: Page) -> None:
         """Add a page. Its text is on disk before the line that names it."""
-        write_atomic(self._folder / f"{page.sha256}.txt", page.text.encode("utf-8"))
+        write_atomic(self.folder / f"{page.sha256}.txt", page.text.encode("utf-8"))
         entry = {name: getattr(page, name) for name in _PAGE_FIELDS}
         self._append({"kind": "page", "page": entry | {"fetched_at": page.fetched_at.isoformat()}})
         self.pages.append(page)
@@ -97,20 +97,20 @@ class ResearchJournal:
         """Delete the folder. Later additions are not written."""
         with self._guard:
             self._discarded = True
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         line = json.dumps(entry, ensure_ascii=True) + "\n"
         with self._guard:
             if self._discarded:
                 return
-            with (self._folder / _LINES).open("a", encoding="utf-8") as stream:
+            with (self.folder / _LINES).open("a", encoding="utf-8") as stream:
                 stream.write(line)
                 stream.flush()
                 os.fsync(stream.fileno())
 
     def _read(self) -> None:
-        path = self._folder / _LINES
+        path = self.folder / _LINES
         if not path.exists():
             return
         data = path.read_bytes()
@@ -138,7 +138,7 @@ class ResearchJournal:
     def _page(self, entry: dict[str, Any]) -> Page | None:
         """Return a page with its text; None if the text on disk is not the one that was read."""
         try:
-            data = (self._folder / f"{entry['sha256']}.txt").read_bytes()
+            data = (self.folder / f"{entry['sha256']}.txt").read_bytes()
         except FileNotFoundError:
             return None
         if hashlib.sha256(data).hexdigest() != entry["sha256"]:

@@ -39,14 +39,21 @@ def split_pages(sources: Sequence[NumberedPage]) -> list[SourcePassage]:
 
 
 def ranked(
-    questions: Sequence[str], passages: Sequence[SourcePassage], embedder: Embedder, tokens: int
+    questions: Sequence[str], passages: Sequence[SourcePassage], embedder: Embedder, tokens: int, folder: Path
 ) -> list[SourcePassage]:
     """Return the best passages for all questions that fit into a number of tokens, best first.
 
     The questions take turns, so that each contributes its best passages.
+
+    Args:
+        questions: What to look for.
+        passages: All passages.
+        embedder: Embeds them.
+        tokens: The tokens of all results together.
+        folder: Where a temporary index is made.
     """
-    with tempfile.TemporaryDirectory(prefix="knackbox-research-") as folder:
-        index = PassageIndex(Path(folder) / "passages.db", embedder)
+    with tempfile.TemporaryDirectory(prefix="passages-", dir=folder) as temporary:
+        index = PassageIndex(Path(temporary) / "passages.db", embedder)
         try:
             index.apply(
                 {

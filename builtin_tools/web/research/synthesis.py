@@ -103,6 +103,9 @@ async def synthesize(
             f"The budget of {model.remaining.budget.tokens} tokens is used up. Call again with a larger one.",
             reason="budget_used",
         )
-    passages = await asyncio.to_thread(lambda: ranked(questions, split_pages(sources), embedder(), room * 3 // 4))
+    folder = model.journal.folder
+    passages = await asyncio.to_thread(
+        lambda: ranked(questions, split_pages(sources), embedder(), room * 3 // 4, folder)
+    )
     prompt = synthesis_prompt(questions[0], questions, sources, passages)
     return await model.ask(prompt, SYNTHESIS_SYSTEM, read_claims)

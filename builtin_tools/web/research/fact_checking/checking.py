@@ -131,7 +131,10 @@ class FactChecking:
     async def _ask(self, model: BudgetedModel, sources: Sequence[NumberedPage]) -> list[GivenEvidence]:
         room = max(0, model.remaining.tokens - ANSWER_TOKENS) * 3 // 4
         questions = self.gathering.journal.questions
-        passages = await asyncio.to_thread(lambda: ranked(questions, split_pages(sources), self.embedder(), room))
+        folder = model.journal.folder
+        passages = await asyncio.to_thread(
+            lambda: ranked(questions, split_pages(sources), self.embedder(), room, folder)
+        )
         prompt = f"Claim: {json.dumps(self.claim, ensure_ascii=False)}\n\n{passages_text(sources, passages)}"
         return await model.ask(prompt, _EVIDENCE_SYSTEM, _read_evidence)
 
