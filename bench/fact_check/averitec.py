@@ -100,7 +100,7 @@ def _claim(number: int, entry: dict[str, Any]) -> AveritecClaim:
             key = url if url.startswith("http") else f"https://evidence{number}-{len(texts)}-{at}.example/"
             texts.setdefault(key, []).append((question["question"], said))
     pages = tuple(_page(url, parts) for url, parts in texts.items())
-    answers = {url: "\n".join(said for _, said in parts) for url, parts in texts.items()}
+    answers = {url: "\n\n".join(said for _, said in parts) for url, parts in texts.items()}
     questions = tuple(each["question"] for each in entry["questions"])
     return AveritecClaim(number, entry["claim"], LABELS[entry["label"]], questions, pages, answers)
 
