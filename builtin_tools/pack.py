@@ -16,7 +16,9 @@ from builtin_tools.manage_skills import manage_skills
 from builtin_tools.replan import replan
 from builtin_tools.scratchpad import Scratchpad, scratchpad
 from builtin_tools.system_utility import system_utility
+from builtin_tools.vision.page_finder import PageFinder
 from builtin_tools.vision_analysis import vision_analysis
+from builtin_tools.weather.settings import WeatherSettings
 from engine.app.models import images_of
 from engine.app.pack_settings import pack_settings
 from engine.app.services import Services
@@ -48,12 +50,14 @@ class BuiltinSettings(BaseModel):
         download_allow: Host names, addresses or networks from which `file_system` may download even if they are not
             public.
         download_max_bytes: Size limit of a download.
+        weather: Where the weather comes from, and for which place.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     download_allow: tuple[str, ...] = ()
     download_max_bytes: int = Field(default=DownloadRules().max_bytes, ge=1, le=1 << 30)
+    weather: WeatherSettings = WeatherSettings()
 
 
 async def open_pack(services: Services) -> Pack:
@@ -71,7 +75,14 @@ async def open_pack(services: Services) -> Pack:
     open_kernels = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(
         sources=(StaticSource(NAME, [image_tool if each is image_generation else each for each in TOOLS]),),
-        provides={DownloadRules: rules, Scratchpad: notes, Records: services.records, Kernels: open_kernels},
+        provides={
+            DownloadRules: rules,
+            Scratchpad: notes,
+            Records: services.records,
+            Kernels: open_kernels,
+            PageFinder: PageFinder(services.embedder),
+            WeatherSettings: settings.weather,
+        },
         aclose=open_kernels.aclose,
         observers=(ChildKernels(open_kernels),),
     )

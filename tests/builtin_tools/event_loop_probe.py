@@ -15,7 +15,9 @@ from typing import Any
 
 from engine import Engine
 from tests.builtin_tools.http_server import Seen, reply, serving
+from tests.builtin_tools.pdf_samples import coloured
 from tests.builtin_tools.vowels import CODE, TESTS
+from tests.builtin_tools.weather.open_meteo_server import OpenMeteoAnswers
 from tests.builtin_tools.web.corpus.loopback import reaching
 from tests.builtin_tools.web.corpus.server import serving_corpus
 from tests.builtin_tools.web.corpus.web import CorpusWeb
@@ -78,6 +80,8 @@ CALLS: Calls = [
     ("scratchpad", {"action": "list"}, True),
     ("system_utility", {"action": "diagnostics"}, True),
     ("system_utility", {"action": "health"}, True),
+    ("system_utility", {"action": "location", "place": "Oslo"}, True),
+    ("system_utility", {"action": "weather", "place": "Oslo", "days": 16}, True),
     ("create_skill", {"name": "vowels", "description": "Counts vowels.", "code": CODE, "tests": TESTS}, True),
     ("create_skill", LONG, False),
     ("vowels", {"text": "banana" * 10_000}, True),
@@ -128,6 +132,8 @@ CALLS: Calls = [
     ("deep_research", {"question": "Which protections does the sandbox have?", "pages": 4}, True),
     ("fact_check", {"claim": "Code in the sandbox has no network.", "pages": 4}, True),
     ("vision_analysis", {"path": "image.png"}, True),
+    ("vision_analysis", {"path": "a.pdf", "pages": "1-3"}, True),
+    ("vision_analysis", {"path": "a.pdf", "query": "the third quarter"}, True),
     ("image_generation", {"prompt": "a dot"}, True),
 ]
 
@@ -164,16 +170,19 @@ def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
 
 
 async def main(home: Path) -> None:
-    with (
-        serving({"/v1/chat/completions": answer, "/v1/images/generations": answer}) as server,
-        serving_corpus(CorpusWeb.small()) as web,
-    ):
+    answers = OpenMeteoAnswers()
+    answers |= {"/v1/chat/completions": answer, "/v1/images/generations": answer}
+    with serving(answers) as server, serving_corpus(CorpusWeb.small()) as web:
         endpoint = f'provider = "openai"\nname = "m"\nbase_url = "{server.url("/v1")}"\napi_key = "k"\n'
         home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(f"[model]\n{endpoint}[vision]\n{endpoint}[image]\n{endpoint}{reaching(web)}")
+        urls = f'forecast_url = "{server.url("")}"\ngeocoding_url = "{server.url("")}"\n'
+        packs = f"{reaching(web, direct=['127.0.0.1'])}[packs.builtin.weather]\n{urls}"
+        (home / "config.toml").write_text(f"[model]\n{endpoint}[vision]\n{endpoint}[image]\n{endpoint}{packs}")
         async with Engine.open(home, environ={}) as engine:
             workspace = home / "workspace"
             (workspace / "image.png").write_bytes(PNG)
+            pages = [("1 0 0", f"Page {number} about the harvest of the third quarter") for number in range(200)]
+            (workspace / "a.pdf").write_bytes(coloured(*pages))
             for number in range(1_500):
                 (workspace / f"file-{number}.txt").write_text("a word\n")
             meter, rows = Meter(), []

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from builtin_tools.system_utility import format_fact, system_utility
+from builtin_tools.system.diagnostics import format_fact
+from builtin_tools.system_utility import system_utility
 from engine.contract.context import CallContext, Produced
 from engine.stores.records import Records
 from sandbox.namespace.backend import NamespaceSandbox
@@ -58,10 +59,6 @@ async def test_diagnostics_name_the_protections_and_nothing_personal(
     text = str(produced.message) + repr(produced.value)
     assert "t0ps3cret" not in text
     assert socket.gethostname() not in text
-
-
-def test_weather_and_location_are_not_offered_yet() -> None:
-    assert system_utility.spec.parameters["properties"]["action"]["enum"] == ["diagnostics", "health"]
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,9 @@ async def test_the_model_receives_the_exact_bytes_and_the_question(ctx: CallCont
 
 @pytest.mark.spec("TOOL-13")
 async def test_a_file_that_is_not_an_image_is_refused_before_it_is_sent(ctx: CallContext) -> None:
-    ctx.workspace.write("paper.png", b"%PDF-1.7 not a picture")
+    ctx.workspace.write("paper.png", b"PK\x03\x04 not a picture")
     with serving({}) as server:
-        with pytest.raises(ToolFailure, match="is not a PNG, JPEG, GIF or WebP image") as caught:
+        with pytest.raises(ToolFailure, match="is not a PNG, JPEG, GIF or WebP image or a PDF file") as caught:
             await vision_analysis.run(with_vision(ctx, server), {"path": "paper.png"})
         assert server.seen == []
     assert not caught.value.may_have_started

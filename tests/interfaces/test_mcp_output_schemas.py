@@ -104,6 +104,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("scratchpad", {"action": "clear"}),
     ("system_utility", {"action": "diagnostics"}),
     ("system_utility", {"action": "health"}),
+    ("system_utility", {"action": "location", "latitude": 59.9, "longitude": 10.7}),
     (
         "manage_tasks",
         {

@@ -1,20 +1,14 @@
 """Reads documents in boxes, because documents and the libraries that read them are not trusted."""
 
 import asyncio
-import functools
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from engine.contract.failure import ToolFailure
-from sandbox.contract import Call, End, Job, Limits, Outcome, Sandbox
+from builtin_tools.memory.documents.box_reading import box_files, forged, problem_of, unreadable
+from sandbox.contract import Call, Job, Limits, Sandbox
 
-_TOP = Path(__file__).parents[3]
-_IN_BOX = "builtin_tools/memory/documents/in_box"
-_PACKAGES = ("builtin_tools", "builtin_tools/memory", "builtin_tools/memory/documents", _IN_BOX)
 _ENTRY = "extract_document_.py"
 _OUTPUT = "extracted.json"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
@@ -41,13 +35,6 @@ LIMITS = Limits(
     output_bytes=1 << 20,
 )
 LIMITS_WITH_OCR = replace(LIMITS, wall_s=580.0, cpu_s=580.0)  # recognition itself stops earlier
-_ENDS = {
-    End.TIMEOUT: f"reading it took more than {LIMITS.wall_s:.0f} s. Split it.",
-    End.CPU: f"reading it took more than {LIMITS.cpu_s:.0f} s of processor time. Split it.",
-    End.MEMORY: f"reading it needs more than {LIMITS.memory_bytes >> 20} MiB of memory. Split it.",
-    End.DISK: f"unpacking it needs more than {LIMITS.disk_bytes >> 20} MiB of disk. Split it.",
-    End.FILE_SIZE: f"unpacking it needs a file of more than {LIMITS.file_size_bytes >> 20} MiB. Split it.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +99,7 @@ async def extract(
     Raises:
         ToolFailure: The document cannot be read (DIAGNOSTIC). The message names the cause.
     """
-    files = {**await asyncio.to_thread(_box_files), f"document.{format_name}": data}
+    files = {**await asyncio.to_thread(box_files, _ENTRY, "extract", "extract"), f"document.{format_name}": data}
     options = {"pdf": {"ocr": ocr}, WEB_PAGE: {"url": url, "charset": charset}}.get(format_name, {})
     path = f"document.{format_name}"
     job = Job(
@@ -124,22 +111,10 @@ async def extract(
         agent=agent,
     )
     outcome = await sandbox.run(job)
-    problem = _problem(outcome)
+    problem = problem_of(outcome, job.limits, _OUTPUT, "it has no text.")
     if problem:
-        raise ToolFailure(f"{name}: {problem}", reason="unreadable_document", may_have_started=False)
+        raise unreadable(name, problem)
     return await asyncio.to_thread(_read, outcome.files[_OUTPUT], name)
-
-
-def _problem(outcome: Outcome) -> str:
-    if outcome.end is not End.OK:
-        detail = f"{outcome.error.type}: {outcome.error.message}" if outcome.error is not None else outcome.end.value
-        return _ENDS.get(outcome.end, f"it could not be read ({detail[:300]}).")
-    value = outcome.value
-    if not isinstance(value, Mapping) or not isinstance(value.get("problem"), str):
-        return "the library that reads this format returned something unexpected. The document may be malicious."
-    if value["problem"]:
-        return str(value["problem"])[:1000]
-    return "" if _OUTPUT in outcome.files else "it has no text."
 
 
 def _read(data: bytes, name: str) -> ExtractedText:
@@ -159,25 +134,8 @@ def _read(data: bytes, name: str) -> ExtractedText:
         for part in (text, title, author, *(each for link in links for each in link)):
             part.encode()
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _forged(name) from error
+        raise forged(name) from error
     places = [*pages, *(heading.start for heading in headings)]
     if any(not 0 <= place <= len(text) for place in places) or list(pages) != sorted(pages):
-        raise _forged(name)
+        raise forged(name)
     return ExtractedText(text, title, pages, headings, notes, author, date[0] if date else "", links)
-
-
-def _forged(name: str) -> ToolFailure:
-    return ToolFailure(
-        f"{name}: reading it gave a malformed result. The document may be malicious; nothing of it was stored.",
-        reason="unreadable_document",
-        may_have_started=False,
-    )
-
-
-@functools.cache
-def _box_files() -> Mapping[str, bytes]:
-    """Return the files that a box needs, by path."""
-    files = {f"{package}/__init__.py": b"" for package in _PACKAGES}
-    files |= {f"{_IN_BOX}/{path.name}": path.read_bytes() for path in sorted((_TOP / _IN_BOX).glob("*.py"))}
-    files[_ENTRY] = b"from builtin_tools.memory.documents.in_box.extract import extract\n"
-    return files

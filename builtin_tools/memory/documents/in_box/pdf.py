@@ -1,7 +1,7 @@
 """Reads PDF documents with PDFium (pypdfium2)."""
 
 import pypdfium2
-from pypdfium2 import PdfDocument, PdfiumError
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage
 
 from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
 from builtin_tools.memory.documents.in_box.recognition import TextRecognition
@@ -20,15 +20,8 @@ def read(path: str, outline: Outline, ocr: str = "") -> None:
         outline: Receives the text.
         ocr: The languages in which the text of scanned pages is recognized (see `TextRecognition`); "" for none.
     """
-    try:
-        document = PdfDocument(path)
-    except PdfiumError as error:
-        if getattr(error, "err_code", None) == _ENCRYPTED:
-            raise UnreadableDocument("it is protected by a password. Save it without one.") from error
-        raise UnreadableDocument(f"it is damaged or not a PDF document ({error}).") from error
+    document = open_document(path)
     count = len(document)
-    if count > MOST_PAGES:
-        raise UnreadableDocument(f"it has {count:,} pages, and {MOST_PAGES:,} are allowed. Split it.")
     outline.title = document.get_metadata_value("Title")
     recognition = TextRecognition(ocr)
     starts: list[int] = []
@@ -45,6 +38,37 @@ def read(path: str, outline: Outline, ocr: str = "") -> None:
         if index is not None and 0 <= index < count:
             outline.mark_heading(starts[index], bookmark.level + 1, bookmark.get_title())
     _judge(outline, recognition, empty, count)
+
+
+def open_document(path: str) -> PdfDocument:
+    """Open a PDF document.
+
+    Raises:
+        UnreadableDocument: It is damaged, needs a password, or has too many pages.
+    """
+    try:
+        document = PdfDocument(path)
+    except PdfiumError as error:
+        if getattr(error, "err_code", None) == _ENCRYPTED:
+            raise UnreadableDocument("it is protected by a password. Save it without one.") from error
+        raise UnreadableDocument(f"it is damaged or not a PDF document ({error}).") from error
+    if len(document) > MOST_PAGES:
+        raise UnreadableDocument(f"it has {len(document):,} pages, and {MOST_PAGES:,} are allowed. Split it.")
+    return document
+
+
+def text_layer(page: PdfPage) -> str:
+    """Return the text layer of a page.
+
+    Raises:
+        PdfiumError: The page is damaged.
+    """
+    text_page = page.get_textpage()
+    try:
+        found: str = text_page.get_text_bounded()
+        return found
+    finally:
+        text_page.close()
 
 
 def _judge(outline: Outline, recognition: TextRecognition, empty: int, count: int) -> None:
@@ -71,11 +95,7 @@ def _judge(outline: Outline, recognition: TextRecognition, empty: int, count: in
 def _text(document: PdfDocument, number: int, recognition: TextRecognition) -> str:
     page = document[number]
     try:
-        text_page = page.get_textpage()
-        try:
-            found: str = text_page.get_text_bounded()
-        finally:
-            text_page.close()
+        found = text_layer(page)
         return found if len(found.strip()) >= _FEW_CHARACTERS else recognition.text(page) or found
     except PdfiumError:  # one damaged page does not make the others unreadable
         return ""

@@ -1,5 +1,6 @@
 """`LoopbackClient`: a `WebClient` that reaches the corpus on loopback, for tests of what uses such a client."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import httpx
@@ -58,10 +59,16 @@ class LoopbackClient:
             )
 
 
-def reaching(port: int) -> str:
-    """Return the configuration of an engine whose web requests go to the corpus on loopback."""
-    hosts = [*OPEN_HOSTS, SEARXNG]
+def reaching(port: int, direct: Sequence[str] = ()) -> str:
+    """Return the configuration of an engine whose web requests go to the corpus on loopback.
+
+    Args:
+        port: The port of the corpus.
+        direct: Hosts to which requests go directly instead, whatever their addresses.
+    """
+    hosts = [*OPEN_HOSTS, SEARXNG, *direct]
+    routes = "".join(f'"{host}" = "direct"\n' for host in direct)
     return (
         f'[packs.web]\nroute = "http://127.0.0.1:{port}"\nallow = {hosts}\nrequests_per_s = 100.0\nburst = 100\n'
-        f'[packs.web.search]\nsearxng = "http://{SEARXNG}"\n'
+        f'[packs.web.search]\nsearxng = "http://{SEARXNG}"\n[packs.web.hosts]\n{routes}'
     )
