@@ -21,6 +21,7 @@ from bench.admission.problems import HELP, TESTS
 from bench.boxes import command as boxes
 from bench.conversation import command as conversation
 from bench.documents import command as documents
+from bench.durability import command as durability
 from bench.fact_check import averitec
 from bench.fact_check import command as fact_check
 from bench.fidelity import run as fidelity
@@ -107,6 +108,22 @@ def conversation_(
 ) -> None:
     """Play a conversation longer than the model's window of 8,000 tokens, and ask for what was planted early."""
     _show(ctx, as_json, lambda console: {"conversation": conversation.bench(rounds, console, out)})
+
+
+@app.command("durability")
+def durability_(
+    ctx: typer.Context,
+    *,
+    kills: Annotated[int, typer.Option("--kills", min=1, help="Runs of each system that are killed once.")] = 30,
+    peers: Annotated[
+        Path | None, typer.Option("--peers", metavar="PYTHON", help="An interpreter that has the peers.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Kill runs of 50 turns and continue them, compared with LangGraph + SQLite and pydantic-ai + DBOS."""
+    if peers is not None and not peers.is_file():
+        fail(f"{peers} is not an interpreter. {durability.HELP}", Exit.USAGE)
+    _show(ctx, as_json, lambda console: {"durability": durability.bench(kills, console, peers)})
 
 
 @app.command("self-play")

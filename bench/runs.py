@@ -2,7 +2,8 @@
 
 A scripted model, served over HTTP, calls one tool per turn. Runs with and without a journal take turns. A turn lasts
 from one request to the model to the next: the request, the list of tools, a call through the whole engine, and the
-journal. It is also measured without the time of the request.
+journal. It is also measured without the time of the request. A commit is measured by itself, in its thread and as the
+event loop sees it: the difference is what it takes to wake the thread and the event loop.
 """
 
 import asyncio
@@ -37,10 +38,13 @@ from engine.app.settings import Settings
 from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
+from engine.stores.entry_writer import NewEntries
+from engine.stores.run_journal import ENDED
 from examples.demo.local_server import serve
 
 TURNS = 20  # of each run
 RESUMED_TURNS = 50
+ENTRY_BYTES = 1_500  # about as much as the entry of a result
 JOURNAL, MEMORY = "with the journal", "in memory"
 
 
@@ -81,6 +85,7 @@ def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
     fields = ("code", "p50_ms", "p95_ms")
     show(console, rows, "request", "One turn with one call, milliseconds", *fields, "ratio", ratio="to memory")
     show(console, rows, "turn", "The same without the request, milliseconds", *fields, "ratio", ratio="to memory")
+    show(console, rows, "commit", "One commit of the journal, milliseconds", *fields)
     show(console, rows, "resume", "From resuming a run to its first action, milliseconds", *fields)
     return rows
 
@@ -96,6 +101,7 @@ async def _run(rounds: int, console: Console) -> list[dict[str, Any]]:
                 TimedClient(endpoint_of(settings.model)) as client,
             ):
                 turns = await _turns(rounds, console, engine, client)
+                commits = await _commits(rounds * TURNS, engine)
                 resumed = await _resumptions(rounds, engine, client)
     rows = []
     for what, name in itertools.product(("request", "turn"), ("bench_read", "bench_write")):
@@ -103,6 +109,7 @@ async def _run(rounds: int, console: Console) -> list[dict[str, Any]]:
         for way in (MEMORY, JOURNAL):
             series = turns[what, name, way]
             rows.append({"what": what, **series.as_dict(), "ratio": series.p50 / usual})
+    rows += [{"what": "commit", **series.as_dict(), "ratio": None} for series in commits]
     return [*rows, {"what": "resume", **resumed.as_dict(), "ratio": None}]
 
 
@@ -129,6 +136,34 @@ async def _turns(
                             took = [(end - start) * 1000 for start, end in itertools.pairwise(moments)]
                             times.setdefault((what, name, way), []).extend(took)
     return {key: Series(key[1], key[2], tuple(found)) for key, found in times.items()}
+
+
+async def _commits(count: int, engine: Engine) -> list[Series]:
+    """Append entries as large as a result, which wait for the disk or not."""
+    entry = json.dumps({"kind": "result", "text": "x" * ENTRY_BYTES})
+    lease = await asyncio.to_thread(
+        engine.runs.create, "commits", "", "{}", NewEntries([(0.0, entry)]), user="bench", agent="bench"
+    )
+    found = []
+    for lasting in (False, True):
+        new = NewEntries([(0.0, entry)], lasting=lasting)
+        inside: list[float] = []
+        outside: list[float] = []
+
+        def append(new: NewEntries = new, inside: list[float] = inside) -> None:
+            began = time.perf_counter()
+            engine.runs.append(lease, new)
+            inside.append((time.perf_counter() - began) * 1000)
+
+        for _ in range(count):
+            began = time.perf_counter()
+            await asyncio.to_thread(append)
+            outside.append((time.perf_counter() - began) * 1000)
+        title = "waits for the disk" if lasting else "does not wait for the disk"
+        found += [Series(title, "in its thread", tuple(inside)), Series(title, "awaited", tuple(outside))]
+    await asyncio.to_thread(engine.runs.append, lease, NewEntries([], ENDED, "answer"))
+    await asyncio.to_thread(engine.runs.release, lease)
+    return found
 
 
 async def _resumptions(rounds: int, engine: Engine, client: ModelClient) -> Series:

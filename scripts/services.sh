@@ -8,9 +8,11 @@ cd "$(dirname "$0")/.."
 
 user=knackbox-test
 # For the ordinary user: Debian's Python and setpriv. For JupyterLab: a browser. For the Docker image: debootstrap. For
-# the manifests of modules: Redis, which the tests start themselves. For the private Tor network (scripts/tor_network):
-# Tor, and what makes and counts in its namespaces.
-packages=(python3 python3-venv util-linux chromium debootstrap redis-server tesseract-ocr tor nftables iproute2 procps)
+# the manifests of modules and for `postgres_admin`: Redis and PostgreSQL, which the tests start themselves. For the private
+# Tor network (scripts/tor_network): Tor, and what makes and counts in its namespaces. For the corpus of web pages behind
+# it: documentation.
+packages=(python3 python3-venv util-linux chromium debootstrap redis-server tesseract-ocr tor nftables iproute2 procps postgresql)
+packages+=(python3-doc postgresql-doc debian-policy debian-reference-en sqlite3-doc git-doc developers-reference)
 docker=${DOCKER_TESTS_FOLDER:-/var/tmp/knackbox-docker} # the same as in scripts/docker_tests.sh
 
 stop() { printf 'test-services: %s\n' "$1" >&2; exit 1; }

@@ -28,6 +28,7 @@ PACKAGES = ("sandbox", "engine", "acquired_skills", "builtin_tools")
 FOR_USERS = (
     "anthropic",
     "data",
+    "database",
     "demo",
     "docs",
     "documents",

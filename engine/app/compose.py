@@ -193,13 +193,11 @@ async def compose(
     watch = SandboxWatch(box, clock)
     stack.push_async_callback(watch.aclose)
     await watch.begin()
-    requirements = requirements_met(sandbox=watch.usable, images=bool(images), model=settings.model.configured)
+    lasting_requirements = opened.meets | requirements_met(images=bool(images), model=settings.model.configured)
     assembly = Assembly(
-        requirements,
+        lasting_requirements | ({SANDBOX} if watch.usable else set()),
         disabled=lambda: registries.tools.disabled,
-        look_again=None
-        if watch.final
-        else later_requirements(watch, images=bool(images), model=settings.model.configured),
+        look_again=None if watch.final else later_requirements(watch, lasting_requirements),
     )
     discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
     people, policy = people or People(), settings.policy
@@ -269,18 +267,21 @@ def ports_with_model(ports: Ports, services: Services) -> Ports:
     return ports if model is None else ports.or_else(Ports(llm_client=lambda _: model))
 
 
-def requirements_met(*, sandbox: bool, images: bool, model: bool) -> frozenset[str]:
-    """Return the requirements that are met, by the names that tools use in `requires`."""
-    return frozenset(name for name, there in {SANDBOX: sandbox, IMAGE_CLIENT: images, MODEL: model}.items() if there)
+def requirements_met(*, images: bool, model: bool) -> frozenset[str]:
+    """Return the requirements that the configuration meets, by the names that tools use in `requires`."""
+    return frozenset(name for name, there in {IMAGE_CLIENT: images, MODEL: model}.items() if there)
 
 
-def later_requirements(
-    watch: SandboxWatch, *, images: bool, model: bool
-) -> Callable[[], Awaitable[frozenset[str]] | None]:
-    """Return a function for `Assembly` that checks the requirements again, or returns None if no check is due."""
+def later_requirements(watch: SandboxWatch, others: frozenset[str]) -> Callable[[], Awaitable[frozenset[str]] | None]:
+    """Return a function for `Assembly` that checks the sandbox again, or returns None if no check is due.
+
+    Args:
+        watch: Checks the sandbox.
+        others: The other requirements that are met.
+    """
 
     async def after(looking: Awaitable[bool]) -> frozenset[str]:
-        return requirements_met(sandbox=await looking, images=images, model=model)
+        return others | {SANDBOX} if await looking else others
 
     def look_again() -> Awaitable[frozenset[str]] | None:
         looking = watch.look_again()

@@ -33,6 +33,7 @@ class OpenedPacks:
     blocks: tuple[PromptBlock, ...] = ()
     observers: tuple[RunObserver, ...] = ()
     background: tuple[BackgroundService, ...] = ()
+    meets: frozenset[str] = frozenset()
     started: tuple[Callable[[Need], Awaitable[None]], ...] = ()
 
     def static_names(self) -> frozenset[str]:
@@ -65,6 +66,7 @@ class OpenedPacks:
         self.blocks += pack.blocks
         self.observers += pack.observers
         self.background += pack.background
+        self.meets |= pack.meets
         self.started += (pack.started,)
         stack.push_async_callback(pack.aclose)
 

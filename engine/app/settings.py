@@ -417,7 +417,7 @@ class Settings(Section):
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()
     time: TimeSettings = TimeSettings()
-    packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict, repr=False)  # may contain secrets
 
     @model_validator(mode="after")
     def _module_names_differ(self) -> Self:

@@ -39,6 +39,7 @@ class Pack:
         blocks: Texts that it adds to the prompts of turns.
         observers: Receive a summary of each run of the loop.
         background: What it does while the engine serves.
+        meets: The requirements that it meets, by the names that tools use in `requires`.
         started: Called once when all packs are open and the engine can be used, such as to finish what a killed process
             left behind.
     """
@@ -50,4 +51,5 @@ class Pack:
     blocks: tuple[PromptBlock, ...] = ()
     observers: tuple[RunObserver, ...] = ()
     background: tuple[BackgroundService, ...] = ()
+    meets: frozenset[str] = frozenset()
     started: Callable[[Need], Awaitable[None]] = nothing_to_start

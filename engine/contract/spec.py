@@ -39,6 +39,8 @@ DERIVED = Annotations()  # stands for "not given, derive them from the category"
 DECLARED_READ_ONLY = "declared_read_only"
 # Key in `ToolSpec.meta`: the tool only shows what the agent itself knows or can do, such as its lessons or its tools.
 META_TOOL = "meta_tool"
+# Key in `ToolSpec.meta`: the tool asks for approval itself, when it knows what exactly needs it. Only for static tools.
+ASKS_FOR_APPROVAL = "asks_for_approval"
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
 _CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`, of tools that edit source files

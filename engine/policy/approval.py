@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from engine.contract.canonical import digest
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.guard import Guard, GuardRequest
-from engine.contract.spec import ToolSpec
+from engine.contract.spec import ASKS_FOR_APPROVAL, Origin, ToolSpec
 
 EXPIRES_S = 300.0
 NOT_APPROVED = "not_approved"  # the reason of the failure of a call that was not approved
@@ -90,10 +90,16 @@ class ApprovalGuard(Guard):
         return self._approver is not None
 
     def concerns(self, spec: ToolSpec) -> bool:
-        """Return whether calls of the tool need approval."""
+        """Return whether calls of the tool need approval before they run.
+
+        A built-in tool that asks for approval itself (`ASKS_FOR_APPROVAL`) is only asked about if it also has
+        `requires_confirmation`.
+        """
         if self._mode == "off":
             return False
         asked = spec.annotations.requires_confirmation
+        if spec.origin is Origin.STATIC and spec.meta.get(ASKS_FOR_APPROVAL) is True:
+            return asked
         return asked or (self._mode == "destructive" and spec.annotations.destructive)
 
     async def admit(self, request: GuardRequest) -> None:

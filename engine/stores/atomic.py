@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 TEMPORARY = ".tmp-"
 AT_FDCWD = -100
@@ -49,13 +50,23 @@ def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True
     Raises:
         FileExistsError: The name exists, and `replace` is False.
     """
+    with writing_atomic_at(folder, name, replace=replace) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def writing_atomic_at(folder: int, name: str, *, replace: bool = True) -> Iterator[BinaryIO]:
+    """Like `write_atomic_at`, but yield a stream for content that is too large for memory.
+
+    If the block raises an exception, the file is not changed.
+    """
     temporary, descriptor = _create_locked(folder)
     try:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.fchmod(descriptor, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & 0o777)
             with open(descriptor, "wb", closefd=False) as stream:
-                stream.write(data)
+                yield stream
             os.fsync(descriptor)
             if replace:
                 os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)

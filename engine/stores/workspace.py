@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from engine.contract.failure import ConfigError
-from engine.stores.atomic import TEMPORARY, write_atomic_at
+from engine.stores.atomic import TEMPORARY, write_atomic_at, writing_atomic_at
 
 OPENAT2 = 437  # the same number on every architecture; linux/openat2.h
 RESOLVE_NO_MAGICLINKS = 0x02
@@ -115,6 +115,18 @@ class FolderWorkspace:
             if _is_folder(name, folder):
                 raise WorkspaceError(f"{path!r} is a folder; give the path of a file.")
             write_atomic_at(folder, name, data)
+
+    @contextmanager
+    def replacing(self, path: str) -> Iterator[BinaryIO]:
+        """Yield a stream whose content becomes the file atomically when the block ends.
+
+        If the block raises an exception, the file is not changed. Missing parent folders are created.
+        """
+        with self._parent(path, make=True) as (folder, name):
+            if _is_folder(name, folder):
+                raise WorkspaceError(f"{path!r} is a folder; give the path of a file.")
+            with writing_atomic_at(folder, name) as stream:
+                yield stream
 
     def write_new(self, path: str, data: bytes) -> None:
         """Write a new file atomically, like `write`.

@@ -1,4 +1,7 @@
-"""Tools with effects that can be counted: each effect is a line of a file that survives `kill -9`."""
+"""Tools with effects that can be counted: each effect is a line of a file that survives `kill -9`.
+
+Code in boxes and kernels writes its lines to `done.txt` in the workspace.
+"""
 
 import os
 from pathlib import Path
@@ -11,10 +14,11 @@ from engine.registry.static import StaticSource
 
 
 class Effects:
-    """A file with one line for each effect."""
+    """The effects of a run, a line for each."""
 
     def __init__(self, home: Path) -> None:
         self._file = home / "effects.txt"
+        self._workspace = home / "workspace"
 
     def happen(self, what: str) -> None:
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -22,7 +26,8 @@ class Effects:
         os.close(descriptor)
 
     def all(self) -> list[str]:
-        return self._file.read_text().splitlines() if self._file.exists() else []
+        files = [self._file, *self._workspace.rglob("done.txt")]
+        return [line for file in files if file.exists() for line in file.read_text().splitlines()]
 
 
 def source(effects: Effects) -> StaticSource:

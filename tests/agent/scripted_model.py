@@ -153,15 +153,19 @@ class ScriptedModel:
         return [tool["function"]["name"] for tool in self.requests[index].get("tools", [])]
 
 
-@asynccontextmanager
-async def serving(*script: Scripted) -> AsyncIterator[ScriptedModel]:
-    model = ScriptedModel(list(script))
-    app = Starlette(
+def app_of(model: ScriptedModel) -> Starlette:
+    return Starlette(
         routes=[
             Route("/v1/chat/completions", model.chat, methods=["POST"]),
             Route("/v1/images/generations", model.images, methods=["POST"]),
         ]
     )
+
+
+@asynccontextmanager
+async def serving(*script: Scripted) -> AsyncIterator[ScriptedModel]:
+    model = ScriptedModel(list(script))
+    app = app_of(model)
     server = uvicorn.Server(
         uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     )

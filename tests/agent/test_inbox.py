@@ -18,10 +18,10 @@ from engine.contract.failure import ConfigError
 from engine.stores.clock import SystemClock
 from engine.stores.run_inbox import NewMessage
 from engine.stores.run_journal import RunHasEnded, RunJournal, UnknownRun
+from tests.agent.run_kills import kill_everywhere
 from tests.agent.run_script import Script, short
 from tests.agent.run_tools import Approving, Effects
 from tests.agent.scripted_model import Reply, ScriptedModel, calls, fails, says, serving
-from tests.agent.test_run_kills import kill_everywhere
 from tests.agent.test_runs import opened, talking
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("LOOP-7")]
@@ -100,17 +100,17 @@ def entries(journal: RunJournal, run: str) -> list[dict[str, Any]]:
 @pytest.mark.timeout(1800)
 @pytest.mark.spec("LOOP-4", "LOOP-5")
 async def test_messages_and_nudges_are_delivered_once_if_the_run_is_killed_at_a_durable_write(tmp_path: Path) -> None:
-    times = await kill_everywhere(tmp_path, short(), every=3, scripted=Told, check=check_delivery)
-    assert len(times) > 10
+    kills = await kill_everywhere(tmp_path, short(), every=3, scripted=Told, check=check_delivery)
+    assert kills.count > 10
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.spec("LOOP-4", "LOOP-5")
 async def test_messages_and_nudges_are_delivered_once_wherever_the_run_is_killed(tmp_path: Path) -> None:
-    times = await kill_everywhere(tmp_path, short(), scripted=Told, check=check_delivery)
-    assert len(times) > 30
-    print(f"{len(times)} kills")
+    kills = await kill_everywhere(tmp_path, short(), scripted=Told, check=check_delivery)
+    assert kills.count > 30
+    print(kills.describe())
 
 
 async def test_a_message_arrives_at_the_next_turn_and_extends_what_tools_are_searched_for(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from engine.app.people import People
 from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
 from engine.contract.result import ToolCall, ToolContext
-from engine.contract.spec import Annotations, Tag, ToolSpec
+from engine.contract.spec import ASKS_FOR_APPROVAL, Annotations, Origin, Tag, ToolSpec
 from engine.contract.turn import Turn
 from engine.policy.approval import ApprovalAnswer, ApprovalGuard, ApprovalRequest
 from engine.policy.gate import Gate, GateContext, GateDecision, ToolDef
@@ -267,3 +267,13 @@ async def test_an_engine_uses_the_given_gate_and_approver(tmp_path: Path) -> Non
     ) as engine:
         assert (await engine.call("send", {"text": "a"})).success
     assert (judge.asked, [request.tool.name for request in person.asked]) == (["send"], ["send"])
+
+
+@pytest.mark.spec("ACCESS-8")
+def test_a_built_in_tool_that_asks_for_approval_itself_is_not_asked_about_twice() -> None:
+    guard = ApprovalGuard(Person(yes), "destructive")
+    itself = ToolSpec("t", "Does.", annotations=Annotations(destructive=True), meta={ASKS_FOR_APPROVAL: True})
+    assert not guard.concerns(itself)
+    assert guard.concerns(replace(itself, meta={}))
+    assert guard.concerns(replace(itself, origin=Origin.ACQUIRED))
+    assert guard.concerns(replace(itself, annotations=Annotations(requires_confirmation=True)))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builtin_tools
+from builtin_tools.database.postgres_admin import postgres_admin
 from builtin_tools.memory.recall_tool import recall
 from builtin_tools.web.content import CONTENT_TOOLS
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
@@ -327,7 +328,11 @@ def test_the_shipped_chains_are_valid_for_the_shipped_tools():
         importlib.import_module(f"builtin_tools.{each.name}") for each in pkgutil.iter_modules(builtin_tools.__path__)
     ]
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Tool)]
-    specs = {each.spec.name: each.spec for each in [*found, *CONTENT_TOOLS] if isinstance(each.spec, ToolSpec)}
+    specs = {
+        each.spec.name: each.spec
+        for each in [*found, *CONTENT_TOOLS, postgres_admin]
+        if isinstance(each.spec, ToolSpec)
+    }
     chains = FallbackChains(shipped_chains(), lambda: {**specs, "recall": recall.spec})
     assert set(chains.chains()) == set(specs)
     assert "`execute`" in chains.suggestion("vision_analysis", {"path": "a.png"})

@@ -51,6 +51,22 @@ def test_files_are_written_read_listed_moved_and_deleted(workspace: FolderWorksp
     assert [entry.path for entry in workspace.walk()] == ["moved", "x", "x/y"]
 
 
+def test_a_file_that_is_written_in_parts_appears_when_it_is_complete(workspace: FolderWorkspace) -> None:
+    workspace.write("a/file.csv", b"old")
+    with workspace.replacing("a/file.csv") as stream:
+        stream.write(b"new ")
+        assert workspace.read("a/file.csv") == b"old"
+        stream.write(b"content")
+    assert workspace.read("a/file.csv") == b"new content"
+    with pytest.raises(TypeError), workspace.replacing("a/file.csv") as stream:
+        stream.writelines([b"half", None])  # type: ignore[list-item]
+    assert workspace.read("a/file.csv") == b"new content"
+    assert os.listdir(workspace.root / "a") == ["file.csv"]
+    for path in ("a", "../outside"):
+        with pytest.raises(WorkspaceError), workspace.replacing(path):
+            pass
+
+
 def test_a_missing_file_or_folder_is_an_error_that_names_it(workspace: FolderWorkspace) -> None:
     for act in (workspace.read, workspace.stat, workspace.delete, workspace.list):
         with pytest.raises(FileNotFoundError):

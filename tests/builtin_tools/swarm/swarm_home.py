@@ -7,17 +7,11 @@ from typing import Any
 
 from engine import Engine
 from engine.app.settings import Settings
-from tests.agent.run_script import rounds_of
+from tests.agent.run_script import rounds_of, task_of
 from tests.agent.run_tools import Effects, source
 from tests.agent.scripted_model import Reply, calls, says
 
 Answer = Callable[[dict[str, Any]], Reply]
-
-
-def task_of(body: dict[str, Any]) -> str:
-    """Return the first message of the user in a request."""
-    content = next(each["content"] for each in body["messages"] if each["role"] == "user")
-    return content if isinstance(content, str) else content[0]["text"]
 
 
 def last_result(body: dict[str, Any]) -> str:

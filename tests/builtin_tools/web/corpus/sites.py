@@ -11,11 +11,19 @@ from urllib.parse import quote
 from markdown_it import MarkdownIt
 
 REPOSITORY = Path(__file__).resolve().parents[4]
-# Debian's packages python3.11-doc, postgresql-doc-15, debian-policy, debian-reference-en, sqlite3-doc, git-doc and
+_DOCUMENTATION = Path("/usr/share/doc")
+
+
+def _newest(pattern: str) -> Path:
+    """Return the folder of the newest version that is installed; one that does not exist if there is none."""
+    return max(_DOCUMENTATION.glob(pattern), default=_DOCUMENTATION / pattern)
+
+
+# Debian's packages python3-doc, postgresql-doc, debian-policy, debian-reference-en, sqlite3-doc, git-doc and
 # developers-reference, which `make test-services` installs.
 PACKAGES = {
-    "python.test": Path("/usr/share/doc/python3.11/html"),
-    "postgresql.test": Path("/usr/share/doc/postgresql-doc-15/html"),
+    "python.test": _newest("python3.*/html"),
+    "postgresql.test": _newest("postgresql-doc-*/html"),
     "policy.test": Path("/usr/share/doc/debian-policy"),
     "reference.test": Path("/usr/share/debian-reference"),
     "sqlite.test": Path("/usr/share/doc/sqlite3"),

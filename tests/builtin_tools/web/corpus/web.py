@@ -90,7 +90,7 @@ class CorpusWeb:
             await self._duckduckgo(await _form(scope, receive), send)
         elif host == SEARXNG:
             await self._searxng(await _form(scope, receive), send)
-        elif host == "slow.test":
+        elif host == "slow.test" and path != "/robots.txt":
             await _slowly(path, receive, send)
         elif host == "redirect.test" and path.strip("/") in PRIVATE:
             await _reply(send, 302, b"", "text/plain", location=PRIVATE[path.strip("/")])
