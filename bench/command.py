@@ -22,6 +22,8 @@ from bench.boxes import command as boxes
 from bench.conversation import command as conversation
 from bench.documents import command as documents
 from bench.durability import command as durability
+from bench.fact_check import averitec
+from bench.fact_check import command as fact_check
 from bench.fidelity import run as fidelity
 from bench.growth import command as growth
 from bench.kernels import command as kernels
@@ -233,6 +235,20 @@ def admission_(
         return
     options = admission.AdmissionOptions(rounds, mutants, seed, authors or tuple(AUTHORS), tests or tuple(TESTS))
     _show(ctx, as_json, lambda console: {"admission": admission.bench(folder, options, console)})
+
+
+@app.command("fact-check")
+def fact_check_(
+    ctx: typer.Context,
+    *,
+    data: Data = None,
+    claims: Annotated[int, typer.Option("--claims", min=1, help="The largest number of claims.")] = 250,
+    as_json: Json = False,
+) -> None:
+    """Check the claims of AVeriTeC (in DIR/averitec) with a scripted model, and confirm every quotation."""
+    folder = _folder_with(data, "averitec", averitec.FILE, averitec.HELP)
+    path = folder / averitec.FILE
+    _show(ctx, as_json, lambda console: {"fact_check": fact_check.bench(path, claims, console)})
 
 
 @app.command("documents")

@@ -1,12 +1,16 @@
 """The pack ``web`` of the entry-point group ``knackbox.tool_sources``.
 
-It provides the client through which all requests of the pack are sent, and the tools that read pages and search.
+It provides the client through which all requests of the pack are sent, and the tools that read pages, search, research
+and check facts.
 """
 
 from typing import TYPE_CHECKING
 
 from builtin_tools.web.content import CONTENT_TOOLS, content_services
-from builtin_tools.web.contract import WebClient
+from builtin_tools.web.contract import PageReader, WebClient, WebSearch
+from builtin_tools.web.research.deep_research import deep_research
+from builtin_tools.web.research.fact_checking.fact_check import fact_check
+from builtin_tools.web.research.service import ResearchService
 from builtin_tools.web.route.lazy_client import LazyWebClient
 from builtin_tools.web.settings import NAME, WebSettings
 from engine.app.pack_settings import pack_settings
@@ -40,8 +44,9 @@ async def open_pack(services: Services) -> Pack:
         pages=settings.pages,
         search=settings.search,
     )
+    research = ResearchService(content[PageReader], content[WebSearch], services.embedder, services.home.research)
     return Pack(
-        sources=(StaticSource(NAME, CONTENT_TOOLS),),
-        provides={WebClient: client, **content},
+        sources=(StaticSource(NAME, (*CONTENT_TOOLS, deep_research, fact_check)),),
+        provides={WebClient: client, **content, ResearchService: research},
         aclose=client.aclose,
     )

@@ -109,6 +109,11 @@ class Home:
         return self.root / "tor"
 
     @property
+    def research(self) -> Path:
+        """Journals of researches that have not ended (`builtin_tools.web.research`)."""
+        return self.root / "research"
+
+    @property
     def backups(self) -> Path:
         """Backups of the databases, and the files that `knackbox restore` replaced."""
         return self.root / "backups"

@@ -124,6 +124,8 @@ CALLS: Calls = [
     ("fetch_page", {"url": "http://knackbox.test/guide.html", "fresh": True, "links": True}, True),
     ("fetch_page", {"url": "http://knackbox.test/guide.html"}, True),
     ("web_search", {"query": "sandbox"}, True),
+    ("deep_research", {"question": "Which protections does the sandbox have?", "pages": 4}, True),
+    ("fact_check", {"claim": "Code in the sandbox has no network.", "pages": 4}, True),
     ("delegate_to_swarm", {"tasks": ["Say hello.", "Say it again."]}, True),
     ("delegate_to_swarm", {"action": "status"}, True),
     ("self_play", {}, False),  # no chat model is configured

@@ -122,6 +122,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("web_search", {"query": "sandbox"}),
     ("web_search", {"query": "sandbox", "cached_only": True}),
     ("fetch_page", {"url": "http://knackbox.test/architecture.html", "links": True}),
+    ("deep_research", {"question": "Which protections does the sandbox have?", "pages": 3}),
+    ("fact_check", {"claim": "Code in the sandbox has no network.", "pages": 3}),
     ("stop_self_play", {}),
     ("replan", {"reason": "r", "new_plan": "p"}),
     ("abort_attempt", {"reason": "r"}),

@@ -1,0 +1,1 @@
+"""`knackbox bench fact-check`: checks the claims of AVeriTeC with a scripted model."""

@@ -1,0 +1,1 @@
+"""Checks claims with evidence for and against them from independent sources."""
