@@ -25,11 +25,13 @@ WAIT_S = 280
 
 # Commands that a test cannot run as they are written, and why.
 EXTERNAL = {
+    "knackbox call deep_research": "needs a model and searches the web",
     "knackbox call fetch_page": "requests a page of the web",
     "knackbox call web_search": "searches the web",
     "make demo": "installs into the checkout; CI runs it by itself",
     "make test": "is what runs this test",
     "knackbox chat": "needs a model",
+    "knackbox research check": "needs a report of deep_research",
     "knackbox exec python fetch.py": "takes a package from PyPI and connects to api.example.com",
     "pip install": "installs from the network into the environment that runs this test",
 }

@@ -1,14 +1,12 @@
-"""Confirms a report of `deep_research` without the program that wrote it: ``python -m …research.report_check REPORT``.
+"""Confirms a report of `deep_research`, without the code that wrote it.
 
-It reads the saved sources beside the report, or requests the pages again, and checks that every quotation is at the
+It reads the saved sources beside the report, or other texts of the pages, and checks that every quotation is at the
 stated place of a source with the stated hash, and that the report shows what the file of citations says.
 """
 
-import argparse
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,20 +127,3 @@ def _read(path: Path) -> str:
     if len(data) > MOST_BYTES:
         raise ValueError(f"{path.name} has more than {MOST_BYTES} bytes")
     return data.decode("utf-8")
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Check the reports with these paths. Return 0 if all of them are confirmed, otherwise 1."""
-    parser = argparse.ArgumentParser(description="Confirm the quotations of reports of deep_research.")
-    parser.add_argument("reports", nargs="+", type=Path, help="The report.md files.")
-    good = True
-    for report in parser.parse_args(arguments).reports:
-        check = check_report(report)
-        good = good and not check.problems
-        lines = [f"{report}: {check.confirmed} quotations confirmed, {len(check.problems)} problems", *check.problems]
-        sys.stdout.write("\n  ".join(lines) + "\n")
-    return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

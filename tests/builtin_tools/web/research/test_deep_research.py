@@ -13,7 +13,7 @@ import pytest
 
 from builtin_tools.web.research.deep_research import deep_research
 from builtin_tools.web.research.journal import KEPT_S, ResearchJournal, remove_abandoned
-from builtin_tools.web.research.report_check import check_report, main
+from builtin_tools.web.research.report_check import check_report
 from engine.contract.failure import ToolFailure
 from tests.agent.scripted_model import Reply, fails, says, serving
 from tests.builtin_tools.web.research.conftest import WithModel
@@ -354,4 +354,3 @@ async def test_a_forged_report_is_not_confirmed(research_ctx: WithModel, forgery
             source["file"] = "../../../../secret.txt"
     (report.parent / "citations.json").write_text(json.dumps(citations))
     assert check_report(report).problems
-    assert main([str(report)]) == 1

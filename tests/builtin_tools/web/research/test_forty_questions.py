@@ -1,8 +1,7 @@
 """Research on 40 scripted questions, in which the model makes 200 claims, half of them wrong in one of three ways."""
 
+import asyncio
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tests.builtin_tools.web.research.conftest import WithModel
 from tests.builtin_tools.web.research.material_pages import PARTS, WrittenPage, pages_of
 from tests.builtin_tools.web.research.scripted_claims import ScriptedClaim, answering
 from tests.builtin_tools.web.research.served_web import serving_pages
+from tests.interfaces.cli import run_as_process
 
 TRUE, INVENTED, CHANGED, WRONG_SOURCE = "true", "invented", "changed", "wrong source"
 
@@ -119,8 +119,8 @@ async def test_of_200_claims_the_wrong_ones_are_removed_or_labelled_and_the_true
     assert sum(check.confirmed for check in checks) == sum(len(each["claims"]) for each in outputs.values())
     again = [check_report(report, lambda source: texts[source["url"]]) for report in reports]
     assert again == checks
-    command = [sys.executable, "-m", "builtin_tools.web.research.report_check", *map(str, reports)]
-    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+    command = await asyncio.to_thread(run_as_process, "research", "check", *map(str, reports))
+    assert command.code == 0, command.out
 
 
 @pytest.mark.spec("WEB-4")
