@@ -6,7 +6,7 @@ Importing this module takes seconds, because it needs numpy.
 from collections.abc import Sequence
 from itertools import chain
 
-from builtin_tools.memory.documents.extraction import ExtractedText
+from builtin_tools.documents.extraction import ExtractedText
 from builtin_tools.memory.documents.passages import USUAL, split
 from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Field

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from builtin_tools.memory.documents.box_reading import box_files, forged, problem_of, unreadable
+from builtin_tools.documents.box_reading import box_files, forged, problem_of, unreadable
 from engine.remote.text import clean, one_line
 from sandbox.contract import Call, Job, Limits, Outcome, Sandbox
 

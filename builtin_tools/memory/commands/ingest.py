@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from builtin_tools.documents.formats import SUFFIXES
 from builtin_tools.memory.commands.facts import LOCAL, User, reported
 from builtin_tools.memory.documents.concurrent_map import concurrent_map
-from builtin_tools.memory.documents.formats import SUFFIXES
 from builtin_tools.memory.documents.ingestion import FoundDocument
 from builtin_tools.memory.documents.workspace_intake import WorkspaceIntake
 from builtin_tools.memory.entries import EntrySource, SourceKind

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from builtin_tools.memory.documents.extraction import ExtractedText, extract
-from builtin_tools.memory.documents.formats import MEDIA_TYPES, UnknownFormat, format_of
+from builtin_tools.documents.extraction import ExtractedText, extract
+from builtin_tools.documents.formats import MEDIA_TYPES, UnknownFormat, format_of
 from builtin_tools.memory.documents.passages import CitedPassage, split
 from builtin_tools.memory.entries import EntryKind, EntrySource, KnownDocument, NewEntry, SourceKind
 from builtin_tools.memory.store import MemoryStore

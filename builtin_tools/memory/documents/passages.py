@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from builtin_tools.memory.documents.extraction import ExtractedText, Heading
+from builtin_tools.documents.extraction import ExtractedText, Heading
 
 USUAL = 700  # characters; paragraphs are joined until a passage has this length
 MOST = 1_200  # characters; longer paragraphs are split

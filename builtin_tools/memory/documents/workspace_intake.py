@@ -5,9 +5,9 @@ import itertools
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from builtin_tools.documents.formats import SUFFIXES
 from builtin_tools.download_rules import DownloadRules
 from builtin_tools.memory.documents.concurrent_map import concurrent_map
-from builtin_tools.memory.documents.formats import SUFFIXES
 from builtin_tools.memory.documents.ingestion import (
     MOST_BYTES,
     DocumentIngestion,

@@ -5,8 +5,8 @@ import logging
 from datetime import timedelta
 from urllib.parse import urldefrag
 
-from builtin_tools.memory.documents.extraction import WEB_PAGE, ExtractedText, extract
-from builtin_tools.memory.documents.formats import MEDIA_TYPES, UnknownFormat, format_of
+from builtin_tools.documents.extraction import WEB_PAGE, ExtractedText, extract
+from builtin_tools.documents.formats import MEDIA_TYPES, UnknownFormat, format_of
 from builtin_tools.web.contract import Page, PageLink, Progress, WebClient, WebResponse
 from builtin_tools.web.pages.page_cache import PageCache, digest_of
 from engine.contract.context import Clock, no_progress

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from builtin_tools.memory.documents.extraction import ExtractedText, Heading, _read, extract
-from builtin_tools.memory.documents.formats import UnknownFormat, format_of
+from builtin_tools.documents.extraction import ExtractedText, Heading, _read, extract
+from builtin_tools.documents.formats import UnknownFormat, format_of
 from engine.contract.failure import ToolFailure
 from sandbox.contract import Sandbox
 from tests.builtin_tools.memory.documents import samples

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from builtin_tools.memory.documents.extraction import ExtractedText, Heading
+from builtin_tools.documents.extraction import ExtractedText, Heading
 from builtin_tools.memory.documents.passages import MOST, split
 
 WORDS = some.sampled_from(["word", "Sentence.", "Was? ", "\n", "\n\n", "x" * 1500, "  ", "ende。", '"Quote." '])

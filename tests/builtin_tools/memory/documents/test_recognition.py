@@ -6,10 +6,10 @@ from pathlib import Path
 import pypdfium2
 import pytest
 
-from builtin_tools.memory.documents.extraction import extract
-from builtin_tools.memory.documents.in_box import recognition
-from builtin_tools.memory.documents.in_box.outline import UnreadableDocument
-from builtin_tools.memory.documents.in_box.recognition import TextRecognition
+from builtin_tools.documents.extraction import extract
+from builtin_tools.documents.in_box import recognition
+from builtin_tools.documents.in_box.outline import UnreadableDocument
+from builtin_tools.documents.in_box.recognition import TextRecognition
 from builtin_tools.memory.pack import MemorySettings
 from engine.contract.failure import ToolFailure
 from sandbox.contract import Sandbox

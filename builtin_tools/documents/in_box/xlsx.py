@@ -2,9 +2,9 @@
 
 from openpyxl import load_workbook
 
-from builtin_tools.memory.documents.in_box.archives import checked_archive
-from builtin_tools.memory.documents.in_box.outline import Outline
-from builtin_tools.memory.documents.in_box.rows import add_table
+from builtin_tools.documents.in_box.archives import checked_archive
+from builtin_tools.documents.in_box.outline import Outline
+from builtin_tools.documents.in_box.rows import add_table
 
 
 def read(path: str, outline: Outline) -> None:

@@ -2,7 +2,7 @@
 
 import zipfile
 
-from builtin_tools.memory.documents.in_box.outline import UnreadableDocument
+from builtin_tools.documents.in_box.outline import UnreadableDocument
 
 MOST_FILES = 20_000
 MOST_BYTES = 400 << 20  # of all files, unpacked

@@ -11,8 +11,8 @@ from typing import Any
 from charset_normalizer import from_bytes
 from markdown_it import MarkdownIt
 
-from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
-from builtin_tools.memory.documents.in_box.rows import MOST_CELL, add_table
+from builtin_tools.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.documents.in_box.rows import MOST_CELL, add_table
 
 _SAMPLE = 64_000  # characters from which the CSV dialect is guessed
 _DEEPEST = 100  # levels of nested JSON

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from builtin_tools.memory.documents.box_reading import box_files, forged, problem_of, unreadable
+from builtin_tools.documents.box_reading import box_files, forged, problem_of, unreadable
 from sandbox.contract import Call, Job, Limits, Sandbox
 
 _ENTRY = "extract_document_.py"

@@ -8,7 +8,7 @@ Everything in this package runs in a box and imports only the standard library a
 import re
 from typing import Any
 
-from builtin_tools.memory.documents.in_box.visible_text import visible
+from builtin_tools.documents.in_box.visible_text import visible
 
 MOST_CHARACTERS = 20_000_000  # length of the extracted text
 _BLANK_LINES = re.compile(r"\n{3,}")

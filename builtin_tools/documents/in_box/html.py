@@ -6,7 +6,7 @@ from typing import Any
 from lxml import etree
 from lxml import html as lxml_html
 
-from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.documents.in_box.outline import Outline, UnreadableDocument
 
 _HIDDEN = frozenset({"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}

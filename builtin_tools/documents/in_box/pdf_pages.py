@@ -11,8 +11,8 @@ from typing import Any
 
 from pypdfium2 import PdfBitmap, PdfDocument, PdfiumError, PdfPage
 
-from builtin_tools.memory.documents.in_box.outline import UnreadableDocument
-from builtin_tools.memory.documents.in_box.pdf import open_document, text_layer
+from builtin_tools.documents.in_box.outline import UnreadableDocument
+from builtin_tools.documents.in_box.pdf import open_document, text_layer
 
 OUTPUT = "pages.json"
 MOST_TEXT = 8_000  # characters of one page

@@ -10,10 +10,10 @@ import trafilatura
 from lxml import etree
 from lxml import html as lxml_html
 
-from builtin_tools.memory.documents.in_box.html import add_element
-from builtin_tools.memory.documents.in_box.invisible import remove_invisible
-from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
-from builtin_tools.memory.documents.in_box.visible_text import visible
+from builtin_tools.documents.in_box.html import add_element
+from builtin_tools.documents.in_box.invisible import remove_invisible
+from builtin_tools.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.documents.in_box.visible_text import visible
 
 MOST_LINKS = 500
 _MOST_LINK_TEXT = 200

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.documents.in_box.outline import Outline, UnreadableDocument
 
 MOST_CELL = 200_000  # maximum characters of one cell
 _ROWS_AT_ONCE = 10  # rows in one block of text

@@ -7,7 +7,7 @@ import time
 
 from pypdfium2 import PdfPage
 
-from builtin_tools.memory.documents.in_box.outline import UnreadableDocument
+from builtin_tools.documents.in_box.outline import UnreadableDocument
 
 BUDGET_S = 480.0  # for all pages of a document
 _DPI = 300  # the resolution that tesseract's documentation recommends

@@ -7,9 +7,9 @@ from pathlib import Path
 from engine.contract.failure import ToolFailure
 from sandbox.contract import End, Limits, Outcome
 
-_TOP = Path(__file__).parents[3]
-_IN_BOX = "builtin_tools/memory/documents/in_box"
-_PACKAGES = ("builtin_tools", "builtin_tools/memory", "builtin_tools/memory/documents", _IN_BOX)
+_TOP = Path(__file__).parents[2]
+_IN_BOX = "builtin_tools/documents/in_box"
+_PACKAGES = ("builtin_tools", "builtin_tools/documents", _IN_BOX)
 
 
 @functools.cache

@@ -6,9 +6,9 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from builtin_tools.memory.documents.in_box.archives import checked_archive
-from builtin_tools.memory.documents.in_box.html import add_html
-from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.documents.in_box.archives import checked_archive
+from builtin_tools.documents.in_box.html import add_html
+from builtin_tools.documents.in_box.outline import Outline, UnreadableDocument
 
 _CONTAINER = "META-INF/container.xml"
 _NAMES = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinycss2.color3 import parse_color
 
-from builtin_tools.memory.documents.in_box.styles import Declared, Styles
+from builtin_tools.documents.in_box.styles import Declared, Styles
 
 _NEVER_SHOWN = frozenset(
     (

@@ -5,8 +5,8 @@ from typing import Any
 
 from pptx import Presentation
 
-from builtin_tools.memory.documents.in_box.archives import checked_archive
-from builtin_tools.memory.documents.in_box.outline import Outline
+from builtin_tools.documents.in_box.archives import checked_archive
+from builtin_tools.documents.in_box.outline import Outline
 
 
 def read(path: str, outline: Outline) -> None:

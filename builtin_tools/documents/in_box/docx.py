@@ -6,8 +6,8 @@ from typing import Any
 from docx import Document
 from docx.table import Table
 
-from builtin_tools.memory.documents.in_box.archives import checked_archive
-from builtin_tools.memory.documents.in_box.outline import Outline
+from builtin_tools.documents.in_box.archives import checked_archive
+from builtin_tools.documents.in_box.outline import Outline
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 

@@ -3,8 +3,8 @@
 import pypdfium2
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage
 
-from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
-from builtin_tools.memory.documents.in_box.recognition import TextRecognition
+from builtin_tools.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.documents.in_box.recognition import TextRecognition
 
 MOST_PAGES = 5_000
 _FEW_CHARACTERS = 16  # a page with fewer is assumed to be a picture

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from builtin_tools.memory.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.documents.in_box.outline import Outline, UnreadableDocument
 
 OUTPUT = "extracted.json"
-PACKAGE = "builtin_tools.memory.documents.in_box"
+PACKAGE = "builtin_tools.documents.in_box"
 # Format -> module, function, and the distribution that the module needs.
 READERS = {
     "pdf": ("pdf", "read", "pypdfium2"),
