@@ -394,7 +394,8 @@ def test_the_command_line_can_list_and_call_as_an_agent_or_a_user(
     home = ("--home", str(tmp_path))
     listed = here(capfd, *home, "tools", "--allow-list", "explore", "--json").last["tools"]
     names = [each["name"] for each in listed]
-    assert names == ["abort_attempt", "list_lessons", "recall", "replan", "system_utility"]
+    reading = ["fact_check", "fetch_page", "list_lessons", "recall", "replan", "system_utility", "web_search"]
+    assert names == ["abort_attempt", *reading]
     execute = ("call", "execute", "--args", '{"language": "python", "code": "6 * 7"}')
     denied = here(capfd, *home, *execute, "--allow-list", "explore")
     assert (denied.code, "not on this agent's allow-list" in denied.err) == (1, True)

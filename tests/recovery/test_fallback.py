@@ -14,6 +14,8 @@ import builtin_tools
 from builtin_tools.database.postgres_admin import postgres_admin
 from builtin_tools.memory.recall_tool import recall
 from builtin_tools.web.content import CONTENT_TOOLS
+from builtin_tools.web.research.deep_research import deep_research
+from builtin_tools.web.research.fact_checking.fact_check import fact_check
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
 from engine.contract.source import Tool
 from engine.contract.spec import Annotations, ToolSpec
@@ -330,7 +332,7 @@ def test_the_shipped_chains_are_valid_for_the_shipped_tools():
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Tool)]
     specs = {
         each.spec.name: each.spec
-        for each in [*found, *CONTENT_TOOLS, postgres_admin]
+        for each in [*found, *CONTENT_TOOLS, deep_research, fact_check, postgres_admin]
         if isinstance(each.spec, ToolSpec)
     }
     chains = FallbackChains(shipped_chains(), lambda: {**specs, "recall": recall.spec})

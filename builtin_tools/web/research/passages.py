@@ -4,14 +4,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from builtin_tools.web.research.budget import tokens_of
 from builtin_tools.web.research.verification.claims import NumberedPage
 from builtin_tools.web.research.verification.quotes import MOST_SEARCHED
 from builtin_tools.web.research.verification.sentences import sentence_ranges
-from engine.retrieval.passage import Passage
-from engine.retrieval.passage_index import PassageIndex
-from engine.stores.embedder import Embedder
+
+if TYPE_CHECKING:
+    from engine.stores.embedder import Embedder  # imports numpy, which listing tools must not load
 
 USUAL = 600  # characters; sentences are joined until a passage has this length
 MOST_PER_PAGE = 400  # passages; the rest of a very long page is not searched
@@ -39,7 +40,7 @@ def split_pages(sources: Sequence[NumberedPage]) -> list[SourcePassage]:
 
 
 def ranked(
-    questions: Sequence[str], passages: Sequence[SourcePassage], embedder: Embedder, tokens: int, folder: Path
+    questions: Sequence[str], passages: Sequence[SourcePassage], embedder: "Embedder", tokens: int, folder: Path
 ) -> list[SourcePassage]:
     """Return the best passages for all questions that fit into a number of tokens, best first.
 
@@ -52,6 +53,9 @@ def ranked(
         tokens: The tokens of all results together.
         folder: Where a temporary index is made.
     """
+    from engine.retrieval.passage import Passage  # noqa: PLC0415 -- imports numpy, which listing tools must not load
+    from engine.retrieval.passage_index import PassageIndex  # noqa: PLC0415 -- for the same reason
+
     with tempfile.TemporaryDirectory(prefix="passages-", dir=folder) as temporary:
         index = PassageIndex(Path(temporary) / "passages.db", embedder)
         try:

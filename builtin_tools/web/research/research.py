@@ -7,6 +7,7 @@ and check every claim of it without the model (`verification`). Each step is jou
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from builtin_tools.web.contract import PageReader, Progress, WebSearch
 from builtin_tools.web.research.budget import RemainingBudget
@@ -18,7 +19,9 @@ from builtin_tools.web.research.synthesis import BudgetedModel, sub_questions, s
 from builtin_tools.web.research.verification.claims import CheckedClaim, GivenClaim, NumberedPage, check_claims
 from engine.contract.failure import ToolFailure
 from engine.contract.ports import LlmClient
-from engine.stores.embedder import Embedder
+
+if TYPE_CHECKING:
+    from engine.stores.embedder import Embedder  # imports numpy, which listing tools must not load
 
 LEAST_SOURCES = 2  # fewer pages are no research
 _GATHERING = 0.6  # of the time; the rest is for the model and the report
@@ -40,7 +43,7 @@ class Research:
     search: WebSearch
     journal: ResearchJournal
     remaining: RemainingBudget
-    embedder: Callable[[], Embedder]
+    embedder: "Callable[[], Embedder]"
     model: LlmClient | None
     circuit: str
     progress: Progress

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from builtin_tools.web.contract import PageReader, WebSearch
-from engine.stores.embedder import Embedder
+
+if TYPE_CHECKING:
+    from engine.stores.embedder import Embedder  # imports numpy, which listing tools must not load
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,5 +22,5 @@ class ResearchService:
 
     reader: PageReader
     search: WebSearch
-    embedder: Callable[[], Embedder]
+    embedder: "Callable[[], Embedder]"
     folder: Path

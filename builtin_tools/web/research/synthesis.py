@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from builtin_tools.web.research.budget import RemainingBudget, tokens_of
 from builtin_tools.web.research.journal import ResearchJournal
@@ -23,7 +23,9 @@ from builtin_tools.web.research.prompts import (
 from builtin_tools.web.research.verification.claims import GivenClaim, NumberedPage
 from engine.contract.failure import ToolFailure
 from engine.contract.ports import LlmClient
-from engine.stores.embedder import Embedder
+
+if TYPE_CHECKING:
+    from engine.stores.embedder import Embedder  # imports numpy, which listing tools must not load
 
 LEAST_TOKENS = 2_000  # a smaller rest of the budget is not enough for an answer
 _Answer = TypeVar("_Answer")
@@ -90,7 +92,7 @@ async def synthesize(
     model: BudgetedModel,
     questions: Sequence[str],
     sources: Sequence[NumberedPage],
-    embedder: Callable[[], Embedder],
+    embedder: "Callable[[], Embedder]",
 ) -> list[GivenClaim]:
     """Return the claims with which the model answers a question, not checked yet.
 

@@ -36,7 +36,7 @@ def main() -> None:
             kill = KillAtWrite(int(number), moment)
             kill.install()
             asyncio.run(work(Path(home), url, what, kill))
-            os.write(writer, str(next(kill._count) - 1).encode())
+            os.write(writer, str(kill.count).encode())
             os._exit(0)
         os.close(writer)
         os.waitpid(pid, 0)

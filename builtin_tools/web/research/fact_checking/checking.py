@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -23,7 +23,9 @@ from builtin_tools.web.research.prompts import (
 from builtin_tools.web.research.synthesis import BudgetedModel
 from builtin_tools.web.research.verification.claims import GivenQuote, NumberedPage
 from engine.contract.failure import ToolFailure
-from engine.stores.embedder import Embedder
+
+if TYPE_CHECKING:
+    from engine.stores.embedder import Embedder  # imports numpy, which listing tools must not load
 
 MOST_EVIDENCE = 40
 _GATHERING = 0.6  # of the time; the rest is for the model
@@ -78,7 +80,7 @@ class FactChecking:
     claim: str
     gathering: Gathering
     model: BudgetedModel | None
-    embedder: Callable[[], Embedder]
+    embedder: "Callable[[], Embedder]"
 
     async def run(self) -> FinishedCheck:
         """Return the result.
