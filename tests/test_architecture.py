@@ -9,7 +9,7 @@ from acquired_skills.model.parsed import parse_source
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 STEP = re.compile(r'"(?P<name>[\w.]+)[^"<]*<br/>(?P<file>[\w/.]+)"')
-PACKAGES = ("engine", "acquired_skills", "sandbox")
+PACKAGES = ("engine", "acquired_skills", "sandbox", "builtin_tools")
 
 
 def definitions(path: Path) -> set[str]:

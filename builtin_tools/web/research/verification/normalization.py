@@ -46,7 +46,7 @@ class NormalizedText:
         at = 0
         while at < len(original):
             end = at + 1
-            while end < len(original) and unicodedata.combining(original[end]):
+            while end < len(original) and _belongs_to_the_one_before(original[end]):
                 end += 1
             for character in _normalized(original[at:end]):
                 if character == " " and pieces and pieces[-1] == " ":
@@ -78,8 +78,17 @@ def normalized(text: str) -> str:
     return NormalizedText.of(text).text.strip()
 
 
+def _belongs_to_the_one_before(character: str) -> bool:
+    """Return whether a character may combine with the one before it, or stand invisibly between two that combine."""
+    if character.isascii():
+        return False
+    if character in _INVISIBLE or unicodedata.combining(character):
+        return True
+    return bool(unicodedata.combining(unicodedata.normalize("NFKC", character)[0]))  # halfwidth voiced sound marks
+
+
 def _normalized(cluster: str) -> str:
-    """Normalize one character with its combining characters."""
+    """Normalize one character with those that belong to it."""
     if len(cluster) == 1:
         if cluster in _SAME:
             return _SAME[cluster]
@@ -87,5 +96,5 @@ def _normalized(cluster: str) -> str:
             return " "
         if cluster.isascii():
             return cluster
-    composed = unicodedata.normalize("NFKC", cluster)
+    composed = unicodedata.normalize("NFKC", "".join(each for each in cluster if each not in _INVISIBLE))
     return "".join(_SAME.get(each, " " if each.isspace() else each) for each in composed)
