@@ -1,4 +1,4 @@
-"""One PostgreSQL cluster for the tests of a process, and engines that use it."""
+"""A PostgreSQL cluster for each module of tests, since some change its roles and functions, and engines that use it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,7 +15,7 @@ from tests.builtin_tools.database.cluster import Cluster, cluster
 Opener = Callable[..., AbstractAsyncContextManager[Engine]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def postgres() -> Iterator[Cluster]:
     with cluster() as made:
         yield made
