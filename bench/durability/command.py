@@ -41,8 +41,8 @@ Point = tuple[str, int]
 
 
 @dataclass
-class Found:
-    """What was found with one system."""
+class KillOutcomes:
+    """What the kills of the runs of one system have shown."""
 
     whole: dict[str, Any] = field(default_factory=dict)
     stored: int = 0
@@ -126,7 +126,7 @@ def points(kills: int) -> list[Point]:
 
 
 async def _run(commands: dict[str, list[str]], at: Sequence[Point], console: Console) -> list[dict[str, Any]]:
-    found = {name: Found() for name in commands}
+    found = {name: KillOutcomes() for name in commands}
     async with AsyncExitStack() as stack:
         server, url = await stack.enter_async_context(scripted_server())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="knackbox-durability-")))
@@ -151,7 +151,7 @@ async def _run(commands: dict[str, list[str]], at: Sequence[Point], console: Con
     return [each.row(name) for name, each in found.items()]
 
 
-async def _kill(worker: Worker, server: ScriptedServer, order: Order, found: Found) -> None:
+async def _kill(worker: Worker, server: ScriptedServer, order: Order, found: KillOutcomes) -> None:
     """Let a process work until it is killed, and another one continue; count what is wrong then."""
     home = Path(order.folder)
     server.expect(home, order.number if order.point == "request" else 0)

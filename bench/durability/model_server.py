@@ -38,7 +38,7 @@ class ScriptedServer:
     _calls: int = 0
 
     def expect(self, folder: Path, kill_at: int) -> None:
-        """Prepare for the requests of a new process."""
+        """Forget the requests so far, and expect those of a new process."""
         self.folder, self.kill_at = folder, kill_at
         self.times, self.messages = [], []
 

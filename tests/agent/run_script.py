@@ -24,7 +24,7 @@ _WRITTEN = re.compile(r"write\('(\w+ \d+)")
 
 @dataclass
 class Progress:
-    """How far a conversation has played a script.
+    """The progress of a conversation through a script.
 
     Attributes:
         settled: For each round of the script that was begun, its calls and what came of them.

@@ -133,7 +133,7 @@ def json_object(answer: str) -> object:
 
 
 def validated(form: type[Form], answer: str) -> Form:
-    """Return the JSON object in an answer as a model.
+    """Validate the JSON object in an answer, and return it as an instance of `form`.
 
     Raises:
         UnreadableAnswer: The answer is not of this form.

@@ -1,4 +1,4 @@
-"""`LazyWebClient`: creates the web client when it is first used, because its libraries take long to import."""
+"""`LazyWebClient`: creates the web client when it is first used, because its libraries are slow to import."""
 
 import asyncio
 from collections.abc import Callable

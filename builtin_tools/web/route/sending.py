@@ -43,7 +43,7 @@ class ChosenRoute:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends requests.
+    """Sends GET requests, each over the route that is chosen for it.
 
     Attributes:
         rules: Which addresses a direct connection may be made to.

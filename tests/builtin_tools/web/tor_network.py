@@ -1,6 +1,6 @@
 """`TorNetwork`: a real, private Tor network with web servers behind it, for tests marked `services`.
 
-The fixture `tor_network` (conftest.py) starts one network for all tests of a session with ``scripts/tor_network``. A
+The fixture `tor_network` (conftest.py) starts one network for the tests of a module with ``scripts/tor_network``. A
 test uses it like this:
 
     def test_a_page_is_read_through_tor(tor_network: TorNetwork, tmp_path: Path) -> None:
@@ -10,7 +10,8 @@ test uses it like this:
 
 - Web servers run in this process, but listen in the namespace `web`: `serve` for the handlers of `http_server.py`, or
   `listen` for a listening socket of any other server. Each host gets an address of its own, and the exits resolve its
-  name. `register` adds names with any addresses, such as private ones; `certificate` and `tls` make certificates. Only ports 80 and 443 can be reached.
+  name. `register` adds names with any addresses, such as private ones; `certificate` and `tls` make certificates. Only
+  ports 80 and 443 can be reached.
 - Whatever is tested runs in the namespace `client`, so in a process of its own: `run_in_client` and `popen_in_client`.
   Their environment makes Python trust the test CA (SSL_CERT_FILE). Its settings for `[packs.web]` are `settings()` for
   the Tor that is already running, or `settings(own=True)` for one that Knackbox starts.
