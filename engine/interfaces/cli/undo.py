@@ -101,7 +101,9 @@ def _show_plans(undoing: WorkspaceUndo, plans: Sequence[WorkspacePlan]) -> None:
 def _agreed(plans: Sequence[WorkspacePlan]) -> bool:
     """Ask whether to undo. End the command if nobody can be asked."""
     if not sys.stdin.isatty():
-        fail("nobody can be asked, because stdin is not a terminal. To undo without being asked, add --yes.", Exit.USAGE)
+        fail(
+            "nobody can be asked, because stdin is not a terminal. To undo without being asked, add --yes.", Exit.USAGE
+        )
     count = sum(each.restores for each in _paths(plans))
     return typer.confirm(f"Undo these {count} changes?", err=True)
 

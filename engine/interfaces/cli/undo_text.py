@@ -65,11 +65,11 @@ def differences(contents: KeptContents, plans: Sequence[PlannedPath]) -> str:
 def _difference(contents: KeptContents, plan: PlannedPath) -> Iterator[str]:
     if action_of(plan) != "restore":
         return
-    texts = [_text(contents, state) for state in (plan.now, plan.wanted)]
-    if texts[0] is None or texts[1] is None:
+    now, wanted = _text(contents, plan.now), _text(contents, plan.wanted)
+    if now is None or wanted is None:
         return
     name = _one_line(plan.path)
-    for line in difflib.unified_diff(*texts, f"{name} (now)", f"{name} (after the undo)", n=2, lineterm=""):
+    for line in difflib.unified_diff(now, wanted, f"{name} (now)", f"{name} (after the undo)", n=2, lineterm=""):
         yield f"  {line}"
 
 

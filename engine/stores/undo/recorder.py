@@ -20,6 +20,7 @@ from engine.stores.undo.change_sets import ChangingCall
 from engine.stores.undo.change_store import ChangeRows, ChangeStore, RunningCall
 from engine.stores.undo.file_state import KnownFile
 from engine.stores.undo.kept_contents import KeptContents
+from engine.stores.undo.restoring import clean_up
 from engine.stores.undo.retention import prune
 from engine.stores.undo.scan import Scan, Scanner, StateChange, TooManyFiles
 from engine.stores.undo.touched_paths import TouchedPaths
@@ -181,6 +182,9 @@ class ChangeRecorder:
                 workspace.files = rows.files(workspace.number)
                 workspace.generation = rows.generation(workspace.number)
             room = self.limits.store_bytes - rows.kept_bytes()
+            killed = rows.change_sets(workspace.number, incomplete=True)
+        for undo in killed:
+            clean_up(workspace.root, undo.number, undo.changes)
         limit = most if most is not None else _GROWTH * self.limits.files
         scan = workspace.scanner.scan(workspace.files, room, limit)
         with self.store.transaction() as rows:

@@ -1,8 +1,8 @@
 """Restores the states of paths in a workspace. No link is followed, and what has changed meanwhile is left as it is."""
 
 import os
-import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.stores.atomic import TEMPORARY, rename_new_at
 from engine.stores.undo.file_state import FileState, KnownFile
 from engine.stores.undo.kept_contents import KeptContents
+from engine.stores.undo.scan import StateChange
 from engine.stores.undo.undo_plan import PlannedPath, UndoStep
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -27,15 +28,17 @@ class _Changed(Exception):
 class Restorer:
     """Restores paths in one workspace, which the caller has locked and scanned."""
 
-    def __init__(self, root: Path, contents: KeptContents, files: Mapping[str, KnownFile]) -> None:
+    def __init__(self, root: Path, contents: KeptContents, files: Mapping[str, KnownFile], undo: int) -> None:
         """Create a restorer.
 
         Args:
             root: The workspace.
             contents: The kept contents.
             files: The files as just scanned.
+            undo: The number of the undo.
         """
         self._root = root
+        self._temporary = _temporary_name(undo)
         self._contents = contents
         self._files = files
 
@@ -67,7 +70,7 @@ class Restorer:
     def _try(self, work: _Work, plan: PlannedPath) -> str:
         """Do one step, and return why it failed; "" if it did not."""
         try:
-            with self._folder_of(plan.path) as (folder, name):
+            with _opened_folder_of(self._root, plan.path) as (folder, name):
                 work(folder, name, plan)
         except _Changed:
             return "it was changed during the undo"
@@ -87,8 +90,10 @@ class Restorer:
     def _remove_folder(self, folder: int, name: str, _plan: PlannedPath) -> None:
         os.rmdir(name, dir_fd=folder)
 
-    def _make_folder(self, folder: int, name: str, _plan: PlannedPath) -> None:
-        os.mkdir(name, _OWNER, dir_fd=folder)
+    def _make_folder(self, folder: int, name: str, plan: PlannedPath) -> None:
+        if plan.wanted is not None:
+            os.mkdir(name, plan.wanted.mode | _OWNER, dir_fd=folder)
+            _set_folder_mode(folder, name, plan.wanted.mode | _OWNER)  # whatever the umask is
 
     def _set_mode(self, folder: int, name: str, plan: PlannedPath) -> None:
         if plan.wanted is not None:
@@ -103,7 +108,7 @@ class Restorer:
             self._check(folder, name, plan)
             _set_file_mode(folder, name, wanted.mode)
             return
-        temporary = TEMPORARY + secrets.token_hex(8)
+        temporary = self._temporary
         try:
             self._prepare(folder, temporary, wanted)
             if here:
@@ -150,19 +155,44 @@ class Restorer:
         if replaces and found.st_nlink > 1:
             raise OSError("the file has several names (hard links), so its content was not replaced")
 
-    @contextmanager
-    def _folder_of(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open the folder of a path below the workspace, and yield its descriptor and the name of the path."""
-        *parts, name = path.split("/")
-        here = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for part in parts:
-                below = os.open(part, _FOLDER, dir_fd=here)
-                os.close(here)
-                here = below
-            yield here, name
-        finally:
+
+def clean_up(root: Path, undo: int, changes: Iterable[StateChange]) -> None:
+    """Remove the temporary file of an undo that was killed, and restore the modes of folders that it has opened up.
+
+    Args:
+        root: The workspace.
+        undo: The number of the undo.
+        changes: The changes that it was to make.
+    """
+    for parent in {each.path.rpartition("/")[0] for each in changes}:
+        temporary = _temporary_name(undo)
+        with suppress(OSError), _opened_folder_of(root, f"{parent}/{temporary}".lstrip("/")) as (folder, _):
+            os.unlink(temporary, dir_fd=folder)
+    for each in changes:
+        state = each.before if _kind(each.before) == "folder" else each.after
+        if state is not None and state.kind == "folder" and state.mode & _OWNER != _OWNER:
+            with suppress(OSError), _opened_folder_of(root, each.path) as (folder, name):
+                if stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode) == state.mode | _OWNER:
+                    _set_folder_mode(folder, name, state.mode)
+
+
+@contextmanager
+def _opened_folder_of(root: Path, path: str) -> Iterator[tuple[int, str]]:
+    """Open the folder of a path below the workspace, and yield its descriptor and the name of the path."""
+    *parts, name = path.split("/")
+    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts:
+            below = os.open(part, _FOLDER, dir_fd=here)
             os.close(here)
+            here = below
+        yield here, name
+    finally:
+        os.close(here)
+
+
+def _temporary_name(undo: int) -> str:
+    return f"{TEMPORARY}undo-{undo}"
 
 
 def _depth(plan: PlannedPath) -> int:

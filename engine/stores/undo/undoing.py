@@ -75,10 +75,15 @@ class _Selected:
 
 
 class WorkspaceUndo:
-    """Undoes changes of workspaces. Every method blocks."""
+    """Undoes changes of workspaces. Every method blocks.
+
+    Attributes:
+        contents: The contents of the files before and after the changes.
+    """
 
     def __init__(self, recorder: ChangeRecorder) -> None:
         self._recorder = recorder
+        self.contents = recorder.contents
 
     def undoable(self, limit: int) -> list[Undoable]:
         """Return what can be undone, newest first: runs, calls without a run, and earlier undos."""
@@ -126,7 +131,7 @@ class WorkspaceUndo:
                         return WorkspacePlan(root, tuple(plans))
                     changes = [each.change for each in chosen]
                     number = rows.add(workspace.number, changes, recorder.now(), undone=target.id, complete=False)
-                restorer = Restorer(root, recorder.contents, workspace.files)
+                restorer = Restorer(root, recorder.contents, workspace.files, number)
                 failed = {each.path: each for each in restorer.restore(chosen)}
                 with recorder.scanned(workspace):
                     pass

@@ -57,14 +57,18 @@ def apply(root: Path, what: str, name: str, detail: str) -> None:
         path.write_text(detail)  # in place
     elif what in ("write", "folder", "link"):
         make_room(root, path)
-        {"write": lambda: path.write_text(detail), "folder": path.mkdir, "link": lambda: path.symlink_to(f"->{detail}")}[
-            what
-        ]()
+        {
+            "write": lambda: path.write_text(detail),
+            "folder": path.mkdir,
+            "link": lambda: path.symlink_to(f"->{detail}"),
+        }[what]()
     elif what == "delete" and there:
         clear(path)
     elif what == "mode" and there and not path.is_symlink():
         path.chmod(int(detail, 8))
-    elif what == "move" and there and not f"{detail}/".startswith(f"{name}/") and not f"{name}/".startswith(f"{detail}/"):
+    elif (
+        what == "move" and there and not f"{detail}/".startswith(f"{name}/") and not f"{name}/".startswith(f"{detail}/")
+    ):
         make_room(root, root / detail)
         if path.exists() or path.is_symlink():
             path.rename(root / detail)
