@@ -78,7 +78,8 @@ def _text(contents: KeptContents, state: FileState | None) -> list[str] | None:
     if state is None or state.kind != "file" or not state.kept or state.size > _MOST_BYTES:
         return None
     try:
-        data = contents.head(state.content, _MOST_BYTES)
+        with contents.opened(state.content) as stream:
+            data = stream.read()
         return None if b"\0" in data[:_BINARY_HEAD] else data.decode().splitlines()
     except (OSError, UnicodeDecodeError):
         return None

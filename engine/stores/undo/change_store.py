@@ -12,7 +12,7 @@ from typing import Any
 from engine.stores.sqlite_file import Contents, connect, explained, prepare
 from engine.stores.undo.change_sets import ChangeSet, ChangingCall
 from engine.stores.undo.file_state import FileKind, FileState, KnownFile
-from engine.stores.undo.scan import Scan, StateChange
+from engine.stores.undo.scan import StateChange, WorkspaceScan
 
 CONTENTS = Contents(
     held="the record of what programs changed in workspaces, so that earlier changes cannot be undone",
@@ -41,12 +41,11 @@ CREATE TABLE IF NOT EXISTS changes (
     kind TEXT, mode INTEGER, size INTEGER, content BLOB,
     new_kind TEXT, new_mode INTEGER, new_size INTEGER, new_content BLOB,
     PRIMARY KEY (change_set, path)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS contents (digest BLOB PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 
 @dataclass(frozen=True, slots=True)
-class RunningCall:
+class UnfinishedCall:
     """A call whose end has not been recorded.
 
     Attributes:
@@ -152,13 +151,12 @@ class ChangeRows:
             for path, kind, mode, size, content, inode, changed, settled in rows
         }
 
-    def update(self, workspace: int, scan: Scan, now: str) -> int:
+    def update(self, workspace: int, scan: WorkspaceScan, now: str) -> int:
         """Store what a scan has found, and return the new generation."""
         gone = [(workspace, os.fsencode(path)) for path in scan.updated if path not in scan.files]
         self.connection.executemany("DELETE FROM files WHERE workspace = ? AND path = ?", gone)
         rows = [_file_row(workspace, path, scan.files[path]) for path in scan.updated if path in scan.files]
         self.connection.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        self.connection.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", scan.kept.items())
         query = "UPDATE workspaces SET generation = generation + 1, used = ? WHERE id = ? RETURNING generation"
         return int(self.connection.execute(query, (now, workspace)).fetchone()[0])
 
@@ -172,14 +170,14 @@ class ChangeRows:
         )
         return int(self.connection.execute(query, row).fetchone()[0])
 
-    def running(self, workspace: int) -> list[RunningCall]:
+    def running(self, workspace: int) -> list[UnfinishedCall]:
         """Return the calls that have not ended."""
         query = (
             "SELECT id, call_id, tool, run, user, agent, ts, programs, engine FROM calls "
             "WHERE workspace = ? AND engine IS NOT NULL"
         )
         return [
-            RunningCall(number, _call(row), engine)
+            UnfinishedCall(number, _call(row), engine)
             for number, *row, engine in self.connection.execute(query, (workspace,))
         ]
 
@@ -243,21 +241,13 @@ class ChangeRows:
             for number, root, ts, undone, doubt, complete in sets
         ]
 
-    def kept_bytes(self) -> int:
-        """Return the size of all kept contents."""
-        return int(self.connection.execute("SELECT coalesce(sum(size), 0) FROM contents").fetchone()[0])
-
-    def kept_digests(self) -> set[bytes]:
-        """Return the digests of all kept contents."""
-        return {digest for (digest,) in self.connection.execute("SELECT digest FROM contents")}
-
-    def delete_unneeded_contents(self) -> None:
-        """Delete the rows of contents that no file and no change needs."""
-        self.connection.execute(
-            "DELETE FROM contents WHERE digest NOT IN (SELECT content FROM files WHERE kind = 'file' "
-            "UNION SELECT content FROM changes WHERE kind = 'file' "
-            "UNION SELECT new_content FROM changes WHERE new_kind = 'file')"
+    def needed_digests(self) -> set[bytes]:
+        """Return the digests of the contents that a file or a change needs."""
+        query = (
+            "SELECT content FROM files WHERE kind = 'file' UNION SELECT content FROM changes WHERE kind = 'file' "
+            "UNION SELECT new_content FROM changes WHERE new_kind = 'file'"
         )
+        return {digest for (digest,) in self.connection.execute(query)}
 
     def oldest_change_sets(self, share: float = 0.1) -> list[int]:
         """Return the numbers of the oldest change sets: this share of all, and at least one if there is any."""

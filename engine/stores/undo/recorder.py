@@ -17,12 +17,12 @@ from engine.contract.context import Clock
 from engine.stores.engine_lock import EngineLock
 from engine.stores.locks import FileLock
 from engine.stores.undo.change_sets import ChangingCall
-from engine.stores.undo.change_store import ChangeRows, ChangeStore, RunningCall
+from engine.stores.undo.change_store import ChangeRows, ChangeStore, UnfinishedCall
 from engine.stores.undo.file_state import KnownFile
 from engine.stores.undo.kept_contents import KeptContents
 from engine.stores.undo.restoring import clean_up
 from engine.stores.undo.retention import prune
-from engine.stores.undo.scan import Scan, Scanner, StateChange, TooManyFiles
+from engine.stores.undo.scan import StateChange, WorkspaceScan, WorkspaceScanner, WorkspaceTooLarge, too_large
 from engine.stores.undo.touched_paths import TouchedPaths
 
 _log = logging.getLogger("knackbox.undo")
@@ -65,7 +65,7 @@ class WatchedWorkspace:
 
     root: Path
     number: int
-    scanner: Scanner
+    scanner: WorkspaceScanner
     lock: FileLock
     generation: int = -1
     files: dict[str, KnownFile] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class ChangeRecorder:
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.limits = limits
-        self.contents = KeptContents(folder / "contents", limits.file_bytes)
+        self.contents = KeptContents(folder, file_bytes=limits.file_bytes, store_bytes=limits.store_bytes)
         self.store = ChangeStore(folder / "undo.db")
         self._folder = folder
         self._lock = lock
@@ -110,6 +110,7 @@ class ChangeRecorder:
 
     def close(self) -> None:
         self.store.close()
+        self.contents.close()
 
     def now(self) -> str:
         """Return the current time, as it is stored."""
@@ -124,17 +125,17 @@ class ChangeRecorder:
             touched: The paths that the call writes through the workspace object, which are added later.
 
         Raises:
-            TooManyFiles: The workspace has too many files, so the changes of the call are not recorded.
+            WorkspaceTooLarge: The workspace has too many files, so the changes of the call are not recorded.
             OSError, StoreBusy, ConfigError: The workspace cannot be scanned, or the store cannot be written.
         """
         until = self._too_many.get(root)
         if until is not None and time.monotonic() < until:
-            raise TooManyFiles(f"{root} has more than {self.limits.files:,} files, so changes there cannot be undone.")
+            raise too_large(root, self.limits.files)
         try:
             with self.locked(root) as workspace, self.scanned(workspace, most=self.limits.files) as rows:
                 number = rows.begin_call(workspace.number, call, self._lock.id)
                 self._touched[number] = touched
-        except TooManyFiles:
+        except WorkspaceTooLarge:
             self._too_many[root] = time.monotonic() + _LOOK_AGAIN_S
             raise
         self._too_many.pop(root, None)
@@ -144,13 +145,13 @@ class ChangeRecorder:
         """Scan the workspace again, and record what the call has changed.
 
         Raises:
-            TooManyFiles: The workspace has too many files now. What the call has changed is not recorded.
+            WorkspaceTooLarge: The workspace has too many files now. What the call has changed is not recorded.
             OSError, StoreBusy, ConfigError: As in `begin`. The next scan records the changes.
         """
         try:
             with self.locked(call.root) as workspace, self.scanned(workspace) as rows:
                 rows.end_calls([call.number])
-        except TooManyFiles:
+        except WorkspaceTooLarge:
             with self.store.transaction() as rows:
                 rows.end_calls([call.number])
             raise
@@ -174,19 +175,18 @@ class ChangeRecorder:
         """Scan a locked workspace, record the changes, and yield the transaction, which the block can continue.
 
         Raises:
-            TooManyFiles: There are more than `most` files; by default ten times the limit.
+            WorkspaceTooLarge: There are more than `most` files; by default ten times the limit.
             OSError, StoreBusy, ConfigError: As in `begin`.
         """
         with self.store.reading() as rows:
             if rows.generation(workspace.number) != workspace.generation:
                 workspace.files = rows.files(workspace.number)
                 workspace.generation = rows.generation(workspace.number)
-            room = self.limits.store_bytes - rows.kept_bytes()
             killed = rows.change_sets(workspace.number, incomplete=True)
         for undo in killed:
             clean_up(workspace.root, undo.number, undo.changes)
         limit = most if most is not None else _GROWTH * self.limits.files
-        scan = workspace.scanner.scan(workspace.files, room, limit)
+        scan = workspace.scanner.scan(workspace.files, limit)
         with self.store.transaction() as rows:
             generation = self._record(workspace, scan, rows)
             before = workspace.files, workspace.generation
@@ -206,7 +206,7 @@ class ChangeRecorder:
                 if root.is_dir():
                     with self.locked(root) as workspace, self.scanned(workspace):
                         pass
-            except (OSError, TooManyFiles) as error:
+            except (OSError, WorkspaceTooLarge) as error:
                 _log.warning("What a killed engine changed in %s could not be recorded: %s", root, error)
 
     def prune_if_due(self) -> None:
@@ -222,12 +222,11 @@ class ChangeRecorder:
         """Delete old changes, and the contents that only they need."""
         oldest = self._clock.now() - timedelta(days=self.limits.days)
         with self.contents.removing():
-            prune(self.store, self.contents, oldest.isoformat(), self.limits.store_bytes)
+            prune(self.store, self.contents, oldest.isoformat())
 
     def _check_size(self) -> None:
         """Prune if the store is nearly full."""
-        with self.store.reading() as rows:
-            full = rows.kept_bytes() > _FULL * self.limits.store_bytes
+        full = self.contents.total_bytes() > _FULL * self.limits.store_bytes
         if full and time.monotonic() >= self._prune_after:
             self._prune_after = time.monotonic() + _PRUNE_S
             self.prune()
@@ -237,14 +236,14 @@ class ChangeRecorder:
         if found is None:
             with self.store.transaction() as rows:
                 number = rows.workspace(root, self.now())
-            scanner = Scanner(root, self.contents, omit=self._home)
+            scanner = WorkspaceScanner(root, self.contents, omit=self._home)
             found = WatchedWorkspace(root, number, scanner, FileLock(self._folder / f"{number}.lock"))
             self._workspaces[root] = found
             if len(self._workspaces) > _IN_MEMORY:
                 self._workspaces.pop(next(iter(self._workspaces)))
         return found
 
-    def _record(self, workspace: WatchedWorkspace, scan: Scan, rows: ChangeRows) -> int:
+    def _record(self, workspace: WatchedWorkspace, scan: WorkspaceScan, rows: ChangeRows) -> int:
         """Store a scan and its changes, and return the new generation."""
         now = self.now()
         running = rows.running(workspace.number)
@@ -262,10 +261,10 @@ class ChangeRecorder:
         return rows.update(workspace.number, scan, now) if scan.updated else rows.generation(workspace.number)
 
     def _by_calls(
-        self, running: Sequence[RunningCall], changes: Sequence[StateChange]
-    ) -> list[tuple[tuple[RunningCall, ...], list[StateChange]]]:
+        self, running: Sequence[UnfinishedCall], changes: Sequence[StateChange]
+    ) -> list[tuple[tuple[UnfinishedCall, ...], list[StateChange]]]:
         """Group changes by the calls that may have made them. Changes that no call can have made are omitted."""
-        found: dict[tuple[int, ...], tuple[tuple[RunningCall, ...], list[StateChange]]] = {}
+        found: dict[tuple[int, ...], tuple[tuple[UnfinishedCall, ...], list[StateChange]]] = {}
         for change in changes if running else ():
             calls = tuple(each for each in running if self._may_have_changed(each, change))
             if calls:
@@ -273,11 +272,11 @@ class ChangeRecorder:
                 group[1].append(change)
         return list(found.values())
 
-    def _may_have_changed(self, running: RunningCall, change: StateChange) -> bool:
+    def _may_have_changed(self, running: UnfinishedCall, change: StateChange) -> bool:
         touched = self._touched.get(running.number)
         return running.call.programs or touched is None or touched.explain(change)
 
 
-def _state(scan: Scan, path: str) -> object:
+def _state(scan: WorkspaceScan, path: str) -> object:
     known = scan.files.get(path)
     return known.state if known is not None else None

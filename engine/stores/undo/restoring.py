@@ -1,6 +1,7 @@
 """Restores the states of paths in a workspace. No link is followed, and what has changed meanwhile is left as it is."""
 
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +16,6 @@ from engine.stores.undo.undo_plan import PlannedPath, UndoStep
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER = 0o700  # what the engine needs to work in a folder
-_PIECE = 1 << 18
 
 
 _Work = Callable[[int, str, PlannedPath], None]
@@ -125,21 +125,15 @@ class Restorer:
         if wanted.kind == "link":
             os.symlink(wanted.content, os.fsencode(temporary), dir_fd=folder)
             return
-        source = self._contents.opened(wanted.content)
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            target = os.open(temporary, flags, 0o600, dir_fd=folder)
-            try:
-                while piece := os.read(source, _PIECE):
-                    view = memoryview(piece)
-                    while view:
-                        view = view[os.write(target, view) :]
-                os.fchmod(target, wanted.mode)
-                os.fsync(target)
-            finally:
-                os.close(target)
-        finally:
-            os.close(source)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with (
+            self._contents.opened(wanted.content) as source,
+            open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as target,  # noqa: PTH123 -- a descriptor
+        ):
+            shutil.copyfileobj(source, target)
+            target.flush()
+            os.fchmod(target.fileno(), wanted.mode)
+            os.fsync(target.fileno())
 
     def _check(self, folder: int, name: str, plan: PlannedPath, *, replaces: bool = False) -> None:
         """Check that a path is still what was scanned.

@@ -9,28 +9,26 @@ from engine.stores.undo.kept_contents import KeptContents
 _KEPT_SHARE = 0.7
 
 
-def prune(store: ChangeStore, contents: KeptContents, oldest: str, store_bytes: int) -> None:
+def prune(store: ChangeStore, contents: KeptContents, oldest: str) -> None:
     """Delete change sets that are too old, or for which there is no room. The caller holds `contents.removing`.
 
     The files of a workspace as last scanned are needed for the next change, so their contents are kept as long as the
     workspace exists and is used.
 
     Args:
-        store: The database.
+        store: The database of changes.
         contents: The contents.
         oldest: The oldest time that is kept, UTC, ISO 8601.
-        store_bytes: The limit of all contents.
     """
     with store.transaction() as rows:
         rows.forget(oldest, lambda root: not Path(root).is_dir())
-        rows.delete_unneeded_contents()
-        while rows.kept_bytes() > _KEPT_SHARE * store_bytes:
+        needed = rows.needed_digests()
+    contents.remove_others(needed)
+    while contents.total_bytes() > _KEPT_SHARE * contents.store_bytes:
+        with store.transaction() as rows:
             old = rows.oldest_change_sets()
-            if not old:
-                break
             rows.delete(old)
-            rows.delete_unneeded_contents()
-        known = rows.kept_digests()
-    for digest in list(contents.digests()):
-        if digest not in known:
-            contents.remove(digest)
+            needed = rows.needed_digests()
+        if not old:
+            break
+        contents.remove_others(needed)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.stores.atomic import TEMPORARY
 from engine.stores.undo.file_state import FileState, KnownFile, kind_of, not_kept
-from engine.stores.undo.kept_contents import KeptContents
+from engine.stores.undo.kept_contents import ContentBatch, KeptContents
 
 DEEPEST = 100  # folders within each other; each holds a descriptor during the scan
 # File systems take the time of a change from a clock that advances with the timer interrupt, at least every 10 ms. A
@@ -22,8 +22,13 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS = 0o7777
 
 
-class TooManyFiles(Exception):
+class WorkspaceTooLarge(Exception):
     """A workspace has more files than are watched for undo."""
+
+
+def too_large(root: Path, most: int) -> WorkspaceTooLarge:
+    """Return the exception for a workspace with more than `most` files."""
+    return WorkspaceTooLarge(f"{root} has more than {most:,} files, so changes there cannot be undone.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +41,21 @@ class StateChange:
 
 
 @dataclass(slots=True)
-class Scan:
+class WorkspaceScan:
     """The result of a scan.
 
     Attributes:
         files: All files, folders and links by path, relative to the workspace.
         changes: The differences in state from the earlier scan.
         updated: The paths whose stat data or state differ, including those that no longer exist.
-        kept: The sizes of the contents that were read, by digest.
     """
 
     files: dict[str, KnownFile] = field(default_factory=dict)
     changes: list[StateChange] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
-    kept: dict[bytes, int] = field(default_factory=dict)
 
 
-class Scanner:
+class WorkspaceScanner:
     """Scans one workspace."""
 
     def __init__(self, root: Path, contents: KeptContents, *, omit: Path | None = None) -> None:
@@ -68,26 +71,27 @@ class Scanner:
         below = omit is not None and omit != root and omit.is_relative_to(root)
         self._omit = omit.relative_to(root).as_posix() if omit is not None and below else ""
 
-    def scan(self, known: Mapping[str, KnownFile], room: int, most: int) -> Scan:
+    def scan(self, known: Mapping[str, KnownFile], most: int) -> WorkspaceScan:
         """Scan the workspace.
 
         Args:
             known: The files of the last scan.
-            room: How many bytes of contents may be added.
             most: The most files, folders and links that are scanned.
 
         Raises:
-            TooManyFiles: There are more than `most`.
+            WorkspaceTooLarge: There are more than `most`.
             OSError: The workspace does not exist or cannot be read.
         """
-        walk = _Walk(known, self._contents, room, most, self._omit)
+        batch = ContentBatch(self._contents)
+        walk = _Walk(known, batch, most, self._omit)
         top = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             complete = walk.folder(top, "", DEEPEST)
         finally:
             os.close(top)
+            batch.write()
         if not complete:
-            raise TooManyFiles(f"{self._root} has more than {most:,} files, so changes there cannot be undone.")
+            raise too_large(self._root, most)
         found = walk.found
         if len(found.files) != len(known) or any(path not in known for path in found.updated):
             for path, old in known.items():
@@ -100,11 +104,10 @@ class Scanner:
 class _Walk:
     """One scan at work."""
 
-    def __init__(self, known: Mapping[str, KnownFile], contents: KeptContents, room: int, most: int, omit: str) -> None:
-        self.found = Scan()
+    def __init__(self, known: Mapping[str, KnownFile], contents: ContentBatch, most: int, omit: str) -> None:
+        self.found = WorkspaceScan()
         self._known = known
         self._contents = contents
-        self._room = room
         self._most = most
         self._omit = omit
 
@@ -178,13 +181,10 @@ class _Walk:
         return new
 
     def _read_file(self, folder: int, name: str) -> tuple[FileState, os.stat_result]:
-        read = self._contents.keep(folder, name, self._room)
+        read = self._contents.keep(folder, name)
         if read is None:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             content = not_kept(status.st_size, status.st_mtime_ns, status.st_ino)
         else:
             content, status = read
-            if content not in self.found.kept:
-                self.found.kept[content] = status.st_size
-                self._room -= status.st_size
         return FileState("file", status.st_mode & _PERMISSIONS, status.st_size, content), status

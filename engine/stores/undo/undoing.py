@@ -9,7 +9,7 @@ from engine.stores.undo.change_sets import ChangeSet, ChangingCall
 from engine.stores.undo.change_store import ChangeRows
 from engine.stores.undo.recorder import ChangeRecorder, WatchedWorkspace
 from engine.stores.undo.restoring import Restorer
-from engine.stores.undo.scan import TooManyFiles
+from engine.stores.undo.scan import WorkspaceTooLarge
 from engine.stores.undo.undo_plan import PlannedPath, plan_undo
 
 
@@ -135,7 +135,7 @@ class WorkspaceUndo:
                 failed = {each.path: each for each in restorer.restore(chosen)}
                 with recorder.scanned(workspace):
                     pass
-        except TooManyFiles as error:
+        except WorkspaceTooLarge as error:
             raise UndoRefused(str(error)) from error
         made = len(failed) < len(chosen)
         return WorkspacePlan(

@@ -1,7 +1,9 @@
 """What calls changed in a workspace can be undone, and nothing else is touched."""
 
+import hashlib
 import os
 import shutil
+import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ import pytest
 
 from engine.contract.failure import UnknownName
 from engine.stores.undo.recorder import UndoLimits
-from engine.stores.undo.scan import DEEPEST, TooManyFiles
+from engine.stores.undo.scan import DEEPEST, WorkspaceTooLarge
 from engine.stores.undo.undo_plan import UndoStep
 from engine.stores.undo.undoing import UndoRefused, UndoTarget
 from tests.stores.undo.undo_fixture import UndoFixture
@@ -202,9 +204,11 @@ def test_the_store_stays_within_its_limit_and_forgets_the_oldest(tmp_path: Path)
     here.recorder._prune_after = 0.0
     for number in range(60):
         here.recorder._prune_after = 0.0
-        here.run(f"run{number}", lambda number=number: here.write("data", os.urandom(60_000)))
-    stored = sum(path.stat().st_size for path in (here.store / "contents").rglob("*"))
-    assert stored < 1.2 * (1 << 20)
+        size = 60_000 if number % 2 else 180_000  # rows and files
+        here.run(f"run{number}", lambda size=size: here.write("data", os.urandom(size)))
+    names = [path for path in here.store.rglob("*") if path.is_file() and not path.name.startswith("undo.db")]
+    assert sum(path.stat().st_size for path in names) < 2 * (1 << 20)  # 7 MB were written in all
+    assert here.recorder.contents.total_bytes() <= 1 << 20
     with pytest.raises(UnknownName, match="run0"):
         here.plan("run0")
     expected = here.path("data").read_bytes()
@@ -222,9 +226,10 @@ def test_old_changes_are_deleted_with_their_contents(here: UndoFixture) -> None:
     here.recorder.prune()
     with pytest.raises(UnknownName):
         here.plan("run1")
-    contents = [path.read_bytes() for path in (here.store / "contents").rglob("*") if path.is_file()]
-    assert b"the old password" not in contents
-    assert b"the new password" in contents  # the present file
+    here.close()
+    stored = b"".join(path.read_bytes() for path in here.store.rglob("*") if path.is_file())
+    assert b"the old password" not in stored
+    assert b"the new password" in stored  # the present file
 
 
 def test_only_the_owner_can_read_the_store(here: UndoFixture) -> None:
@@ -255,8 +260,8 @@ def test_hard_links_special_files_and_links_out_of_the_workspace_are_safe(here: 
     assert "hard links" in done["one.txt"].reason
     assert set(here.snapshot()) == {"one.txt", "pipe"}
     assert outside.read_text() == "outside"
-    kept = [path.read_bytes() for path in (here.store / "contents").rglob("*") if path.is_file()]
-    assert b"outside" not in kept
+    assert not here.recorder.contents.has(hashlib.sha256(b"outside").hexdigest().encode())
+    assert here.recorder.contents.has(hashlib.sha256(b"changed").hexdigest().encode())
 
 
 def test_a_folder_that_became_a_link_is_not_followed(here: UndoFixture, tmp_path: Path) -> None:
@@ -320,7 +325,7 @@ def test_too_many_files_are_refused_and_too_deep_folders_are_not_entered(tmp_pat
         pass
     for number in range(20):
         here.write(f"{number}", "x")
-    with pytest.raises(TooManyFiles), here.call("run2"):
+    with pytest.raises(WorkspaceTooLarge), here.call("run2"):
         pass
     here.close()
 
@@ -341,15 +346,25 @@ def test_what_changed_after_the_plan_was_shown_is_left(here: UndoFixture) -> Non
 
 
 def test_a_missing_or_damaged_content_is_reported(here: UndoFixture) -> None:
-    here.write("one.txt", "before")
-    here.run("run1", lambda: here.write("one.txt", "after"))
-    for path in (here.store / "contents").rglob("*"):
-        if path.is_file() and path.read_bytes() == b"before":
-            path.write_bytes(b"befoRe")
-    (plan,) = here.undo("run1").paths
-    assert plan.step is UndoStep.FAILED
-    assert "damaged" in plan.reason
-    assert here.path("one.txt").read_text() == "after"
+    for name, content in {"one.txt": "before", "lost.txt": "lost", "large.txt": "l" * 100_000}.items():
+        here.write(name, content)
+    with here.call("run1"):
+        for name in ("one.txt", "lost.txt", "large.txt"):
+            here.write(name, "after")
+    large = hashlib.sha256(b"l" * 100_000).hexdigest()
+    (here.store / large[:2] / large[2:]).write_bytes(b"L" * 100_000)
+    database = sqlite3.connect(here.store / "contents.db")
+    with database:
+        database.execute("UPDATE contents SET data = ? WHERE data = ?", (b"befoRe", b"before"))
+        database.execute("DELETE FROM contents WHERE data = ?", (b"lost",))
+    database.close()
+    reasons = {each.path: each.reason for each in here.undo("run1").paths if each.step is UndoStep.FAILED}
+    assert {path: reason.split()[-1] for path, reason in reasons.items()} == {
+        "large.txt": "damaged",
+        "lost.txt": "missing",
+        "one.txt": "damaged",
+    }
+    assert all(here.path(name).read_text() == "after" for name in ("one.txt", "lost.txt", "large.txt"))
 
 
 def test_the_ids_of_calls_may_be_used_again(here: UndoFixture) -> None:

@@ -49,10 +49,13 @@ class UndoFixture:
         self.recorder = ChangeRecorder(self.store, self.lock, self.clock, self.limits, home=folder / "home")
         self.undoing = WorkspaceUndo(self.recorder)
         self._ids = count(1)
+        self._closed = False
 
     def close(self) -> None:
-        self.recorder.close()
-        self.lock.close()
+        if not self._closed:
+            self._closed = True
+            self.recorder.close()
+            self.lock.close()
 
     def changing(self, run: str = "", *, call_id: str = "", programs: bool = True) -> ChangingCall:
         named = call_id or f"call{next(self._ids)}"
