@@ -1,8 +1,10 @@
 """What calls of real tools change in the workspace is recorded and can be undone."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,13 @@ from engine.dispatch.watched_calls import NOT_RECORDED, may_change_files, runs_p
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from engine.stores.clock import SystemClock
+from engine.stores.undo.undo_plan import UndoStep
 from engine.stores.undo.undoing import Undoable, UndoTarget, WorkspacePlan
+from tests.eventually import eventually
 from tests.stores.undo.undo_fixture import snapshot
 
 pytestmark = [pytest.mark.spec("CODE-9"), pytest.mark.slow]
+REPOSITORY = Path(__file__).resolve().parents[2]
 CHANGES = """
 import os, shutil
 open("added.txt", "w").write("added")
@@ -61,6 +66,16 @@ def prepare(workspace: Path) -> None:
     (workspace / "folder").mkdir(parents=True)
     for name in ("changed.txt", "deleted.txt", "script.sh", "folder/inner.txt"):
         (workspace / name).write_text(f"{name} as it was")
+
+
+def uses(folder: Path) -> bool:
+    """Return whether the working directory of a process is this folder, as in a box that sees it."""
+    wanted = folder.stat()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.path.samestat((process / "cwd").stat(), wanted):
+                return True
+    return False
 
 
 async def run(engine: Engine, code: str, run: str = "", *, call_id: str = "", **more: Any) -> ToolResult:
@@ -260,3 +275,35 @@ async def test_which_tools_are_watched(tmp_path: Path) -> None:
         assert {"execute", "file_system", "kernels", "deep_research", "delegate_to_swarm"} <= watched
         assert watched.isdisjoint({"scratchpad", "recall", "web_search", "search_tools", "create_skill", "look"})
         assert {name for name, spec in specs.items() if name in watched and runs_programs(spec)} == {"execute"}
+
+
+@pytest.mark.parametrize("what", ["box", "kernel"])
+async def test_what_a_program_changed_until_its_engine_was_killed_is_undone(tmp_path: Path, what: str) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    for number in range(30):
+        (workspace / f"{number}.txt").write_text(f"before {number}")
+    before = snapshot(workspace)
+    victim = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "tests.app.undo_victim", str(tmp_path), what),
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert victim.stdout is not None
+        async with asyncio.timeout(90):
+            while b"changing" not in await victim.stdout.readline():
+                assert not victim.stdout.at_eof()
+    finally:
+        victim.kill()
+        await victim.wait()
+    assert snapshot(workspace) != before
+    async with opened(tmp_path) as engine:
+        await eventually(lambda: not uses(workspace))  # the box ends with its engine, but not at the same instant
+        (plan,) = await undo(engine, "run1")
+        assert {each.step for each in plan.paths} == {UndoStep.UNSURE}
+        assert "killed" in plan.paths[0].reason
+        await undo(engine, "run1", unsure=True)
+        assert snapshot(workspace) == before

@@ -189,12 +189,11 @@ def _select(sets: Sequence[ChangeSet], target: UndoTarget) -> _Selected:
 
 
 def _belongs(call: ChangingCall, newest: ChangingCall, target: UndoTarget) -> bool:
-    if call.ts < newest.ts:
-        return False
-    if newest.includes(call):
-        return True
     same = (call.run, call.user, call.agent) == (newest.run, newest.user, newest.agent)
-    return target.later and same
+    if newest.includes(call):
+        # A run that continues after an interruption makes the same call again.
+        return call.ts >= newest.ts or (same and bool(call.run))
+    return target.later and same and call.ts >= newest.ts
 
 
 def _undoable(kind: str, name: str, sets: Sequence[ChangeSet]) -> Undoable:

@@ -374,6 +374,13 @@ def test_the_ids_of_calls_may_be_used_again(here: UndoFixture) -> None:
     assert set(steps(here, "same")) == {"2.txt"}
 
 
+def test_a_call_that_its_run_made_again_after_an_interruption_is_undone_as_a_whole(here: UndoFixture) -> None:
+    for number in (1, 2):
+        with here.call("run1", call_id="same"):
+            here.write(f"{number}.txt", "x")
+    assert set(steps(here, "same")) == {"1.txt", "2.txt"}
+
+
 def test_an_unknown_id_is_refused(here: UndoFixture) -> None:
     with pytest.raises(UnknownName, match="knackbox undo --list"):
         here.plan("nothing")
