@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine.contract.context import Clock
 from engine.stores.engine_lock import EngineLock
-from engine.stores.locks import FileLock
+from engine.stores.locks import FileLock, StoreBusy
 from engine.stores.undo.change_sets import ChangingCall
 from engine.stores.undo.change_store import ChangeRows, ChangeStore, UnfinishedCall
 from engine.stores.undo.file_state import KnownFile
@@ -106,6 +106,7 @@ class ChangeRecorder:
         self._workspaces: dict[Path, WatchedWorkspace] = {}
         self._touched: dict[int, TouchedPaths] = {}
         self._too_many: dict[Path, float] = {}
+        self._late: set[int] = set()  # calls that have ended, although that could not be stored
         self._prune_after = 0.0
 
     def close(self) -> None:
@@ -129,14 +130,14 @@ class ChangeRecorder:
             OSError, StoreBusy, ConfigError: The workspace cannot be scanned, or the store cannot be written.
         """
         until = self._too_many.get(root)
-        if until is not None and time.monotonic() < until:
+        if until is not None and self._clock.monotonic() < until:
             raise too_large(root, self.limits.files)
         try:
             with self.locked(root) as workspace, self.scanned(workspace, most=self.limits.files) as rows:
                 number = rows.begin_call(workspace.number, call, self._lock.id)
                 self._touched[number] = touched
         except WorkspaceTooLarge:
-            self._too_many[root] = time.monotonic() + _LOOK_AGAIN_S
+            self._too_many[root] = self._clock.monotonic() + _LOOK_AGAIN_S
             raise
         self._too_many.pop(root, None)
         return WatchedCall(root, number)
@@ -152,11 +153,15 @@ class ChangeRecorder:
             with self.locked(call.root) as workspace, self.scanned(workspace) as rows:
                 rows.end_calls([call.number])
         except WorkspaceTooLarge:
+            self._touched.pop(call.number, None)
             with self.store.transaction() as rows:
                 rows.end_calls([call.number])
             raise
-        finally:
-            self._touched.pop(call.number, None)
+        except Exception:
+            self._late.add(call.number)
+            raise
+        self._touched.pop(call.number, None)
+        with suppress(StoreBusy):  # another process is scanning; there will be another opportunity
             self._check_size()
 
     @contextmanager
@@ -227,8 +232,8 @@ class ChangeRecorder:
     def _check_size(self) -> None:
         """Prune if the store is nearly full."""
         full = self.contents.total_bytes() > _FULL * self.limits.store_bytes
-        if full and time.monotonic() >= self._prune_after:
-            self._prune_after = time.monotonic() + _PRUNE_S
+        if full and self._clock.monotonic() >= self._prune_after:
+            self._prune_after = self._clock.monotonic() + _PRUNE_S
             self.prune()
 
     def _workspace(self, root: Path) -> WatchedWorkspace:
@@ -257,7 +262,10 @@ class ChangeRecorder:
             numbers = {each.number for each in calls}
             doubt = KILLED if any(each.number in numbers for each in dead) else ""
             rows.add(workspace.number, changes, now, calls=numbers, doubt=doubt)
-        rows.end_calls(each.number for each in dead)
+        for each in running:
+            if each.number in self._late:
+                self._touched.pop(each.number, None)
+        rows.end_calls(each.number for each in running if each in dead or each.number in self._late)
         return rows.update(workspace.number, scan, now) if scan.updated else rows.generation(workspace.number)
 
     def _by_calls(

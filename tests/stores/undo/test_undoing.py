@@ -381,6 +381,17 @@ def test_a_call_that_its_run_made_again_after_an_interruption_is_undone_as_a_who
     assert set(steps(here, "same")) == {"1.txt", "2.txt"}
 
 
+def test_changes_of_a_call_whose_second_scan_failed_are_found_by_the_next_one(here: UndoFixture) -> None:
+    away = here.workspace.with_name("away")
+    with pytest.raises(FileNotFoundError), here.call("run1"):  # noqa: PT012 -- the end of the call raises
+        here.write("one.txt", "1")
+        here.workspace.rename(away)
+    away.rename(here.workspace)
+    here.run("run2", lambda: here.write("two.txt", "2"))
+    assert steps(here, "run1") == {"one.txt": UndoStep.RESTORE}
+    assert steps(here, "run2") == {"two.txt": UndoStep.RESTORE}
+
+
 def test_an_unknown_id_is_refused(here: UndoFixture) -> None:
     with pytest.raises(UnknownName, match="knackbox undo --list"):
         here.plan("nothing")
