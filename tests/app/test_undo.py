@@ -299,9 +299,9 @@ async def test_what_a_program_changed_until_its_engine_was_killed_is_undone(tmp_
     finally:
         victim.kill()
         await victim.wait()
+    await eventually(lambda: not uses(workspace))  # the box ends with its engine, but not at the same instant
     assert snapshot(workspace) != before
     async with opened(tmp_path) as engine:
-        await eventually(lambda: not uses(workspace))  # the box ends with its engine, but not at the same instant
         (plan,) = await undo(engine, "run1")
         assert {each.step for each in plan.paths} == {UndoStep.UNSURE}
         assert "killed" in plan.paths[0].reason
