@@ -3,8 +3,10 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from engine.contract.context import CallContext
 from engine.contract.guard import GuardRequest
@@ -17,6 +19,10 @@ from engine.stores.workspace import FolderWorkspace
 
 _log = logging.getLogger("knackbox.undo")
 
+T = TypeVar("T")
+
+# Calls in one workspace wait for each other's scans. Threads of their own keep them from blocking other work.
+_THREADS = 2
 NOT_RECORDED = "not_undoable"  # key of `Audit.data`: why the changes of the call cannot be undone
 # Effects of tools that run programs in the workspace, which may change any of its files.
 _PROGRAMS = frozenset({"code_execution", "workspace_write"})
@@ -53,6 +59,7 @@ class WatchedCalls:
             open_recorder: Opens the recorder. It is called at most once, in a thread.
         """
         self._open_recorder = open_recorder
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="knackbox-undo")
         self._opening: asyncio.Future[ChangeRecorder] | None = None
         self._ending: set[asyncio.Future[None]] = set()
 
@@ -88,16 +95,20 @@ class WatchedCalls:
         if self._opening is not None:
             await asyncio.wait({self._opening})
             if self._opening.exception() is None:
-                await asyncio.to_thread(self._opening.result().close)
+                await self._in_thread(self._opening.result().close)
+        self._threads.shutdown(wait=False)
 
     async def _recorder(self) -> ChangeRecorder:
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
-            self._opening = asyncio.ensure_future(asyncio.to_thread(self._open_recorder))
+            self._opening = self._in_thread(self._open_recorder)
         return await asyncio.shield(self._opening)
 
     async def _begin(self, workspace: FolderWorkspace, call: ChangingCall, touched: TouchedPaths) -> WatchedCall:
         recorder = await self._recorder()
-        return await asyncio.to_thread(recorder.begin, workspace.root, call, touched)
+        return await self._in_thread(recorder.begin, workspace.root, call, touched)
+
+    def _in_thread(self, work: Callable[..., T], *arguments: Any) -> "asyncio.Future[T]":
+        return asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     def _end_later(
         self, beginning: "asyncio.Future[WatchedCall]", begun: WatchedCall | None = None
@@ -111,7 +122,7 @@ class WatchedCalls:
     async def _end(self, beginning: "asyncio.Future[WatchedCall]", begun: WatchedCall | None) -> None:
         try:
             recorder = await self._recorder()
-            await asyncio.to_thread(recorder.end, begun or await beginning)
+            await self._in_thread(recorder.end, begun or await beginning)
         except Exception as error:  # noqa: BLE001 -- as when it begins
             _log.warning("What a call has changed could not be recorded for undo: %s", error)
 
