@@ -100,17 +100,18 @@ class AccessOfTokens:
     """Derives the rights of MCP clients from their tokens.
 
     Attributes:
-        search_tools_only: Whether lists contain only the tools that find and call all others.
+        calls: Runs the calls.
+        code_only: Whether lists contain only the three tools that find, describe and, with code, call all others.
     """
 
     calls: RunningCalls
-    search_tools_only: bool = False
+    code_only: bool = False
 
     def __call__(self, context: Context) -> ClientAccess:
         """Return the rights of the client that sent a request."""
         request: Any = context.request
         caller = _caller_of(request.scope)
-        turn = Turn(use_tool_search_flow=self.search_tools_only, **turn_fields(caller))
+        turn = Turn(use_tool_search_flow=self.code_only, **turn_fields(caller))
 
         async def run(name: str, arguments: Mapping[str, Any], relay: ProgressRelay) -> ToolResult:
             try:

@@ -140,7 +140,6 @@ async def serve(
     started: Callable[[], None],
     *,
     jobs: bool = True,
-    search_tools_only: bool = False,
     api: bool = True,
 ) -> None:
     """Serve until SIGINT or SIGTERM, and run the background services of packs.
@@ -152,7 +151,6 @@ async def serve(
         settings: The section `[http]` of the configuration.
         started: Function to call when the server accepts requests.
         jobs: Whether background services run. They must not if code runs without isolation.
-        search_tools_only: Whether the lists of MCP clients contain only the tools that find and call all others.
         api: Whether the server has its own routes besides /health and /mcp.
     """
     approver, elicitation = HttpApprover(), McpElicitation()
@@ -160,7 +158,7 @@ async def serve(
     async with open_engine(people) as engine, background(engine, enabled=jobs):
         tokens = await asyncio.to_thread(Tokens, engine.services.records, engine.services.clock)
         async with aclosing(RunningCalls(engine, settings.calls_per_token, tokens.still_valid)) as calls:
-            access = AccessOfTokens(calls, search_tools_only=search_tools_only)
+            access = AccessOfTokens(calls, code_only=settings.mcp_tools == "code")
             async with mcp_endpoint(engine, elicitation, access, settings) as mcp:
                 context = RouteContext(engine, calls, approver, settings.module_name)
                 pages = Pages(frozenset(settings.cors_origins), settings.docs)
