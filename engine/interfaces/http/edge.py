@@ -106,7 +106,7 @@ class Edge:
             try:
                 headers = Headers(scope=scope)
                 is_mcp = scope["path"] == MCP_PATH
-                self._check_host_and_origin(headers, HTTPStatus.FORBIDDEN if is_mcp else HTTPStatus.MISDIRECTED_REQUEST)
+                self._check_host_and_origin(headers, is_mcp=is_mcp)
                 if scope["path"] not in self._open_paths:
                     caller = scope.setdefault("state", {})["caller"] = await self._authenticate(headers)
                     if is_call(scope):
@@ -122,16 +122,17 @@ class Edge:
                 return
             await self._app(scope, _replay(body, receive), sending)
 
-    def _check_host_and_origin(self, headers: Headers, wrong_host: HTTPStatus) -> None:
+    def _check_host_and_origin(self, headers: Headers, *, is_mcp: bool) -> None:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._names.allows(hosts[0]):
             raise HttpProblem(
-                wrong_host,
+                HTTPStatus.FORBIDDEN if is_mcp else HTTPStatus.MISDIRECTED_REQUEST,
                 "The Host header is not a name of this server. Use the address it listens on, or add the name to "
                 "`hosts` of [http].",
             )
         for origin in headers.getlist("origin"):
-            same_origin = self._own_pages and origin in {f"http://{hosts[0]}", f"https://{hosts[0]}"}
+            # MCP clients send the server's own origin; there is no page of this origin unless the server has pages.
+            same_origin = (self._own_pages or is_mcp) and origin in {f"http://{hosts[0]}", f"https://{hosts[0]}"}
             if not same_origin and origin not in self._origins:
                 raise HttpProblem(
                     HTTPStatus.FORBIDDEN,

@@ -169,10 +169,10 @@ async def serve(
                     calls.stop()
                     mcp.close_streams()
 
-                await HttpServer(_config(app, settings), stop_work, started).serve([listening])
+                await HttpServer(config_of(app, settings), stop_work, started).serve([listening])
 
 
-def _config(app: Any, settings: HttpSettings) -> uvicorn.Config:
+def config_of(app: Any, settings: HttpSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=GuardedH11Protocol,

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     ElicitRequest,
     ElicitRequestFormParams,
@@ -110,15 +112,19 @@ class McpElicitation:
 
         Returns:
             The result, or the question that the client must answer in another request.
+
+        Raises:
+            MCPError: The request answers a question that this owner was not asked, or that has expired.
         """
-        call = self._resume(params, owner)
-        if call is None:
+        if params.request_state is None:
             elicitation = _Elicitation(context.session, context.request_id, allowed)
             call = self._start(params.name, owner, elicitation, run)
         else:
+            call = self._resume(params, owner)
             given = (params.input_responses or {}).get(_QUESTION)
-            answer = given if isinstance(given, ElicitResult) else ElicitResult(action="cancel")
-            call.elicitation.answer.set_result(answer)
+            if not isinstance(given, ElicitResult):
+                return self._suspend(call)  # the answer is missing, so the client receives the question again
+            call.elicitation.answer.set_result(given)
             call.elicitation.question = asyncio.Future()  # the call may have another question
             call.elicitation.answer = asyncio.Future()
         try:
@@ -171,13 +177,19 @@ class McpElicitation:
         finally:
             _CURRENT.reset(token)
 
-    def _resume(self, params: CallToolRequestParams, owner: str) -> _SuspendedCall | None:
-        """Return the suspended call that a request continues, or None if the request's token is missing or unknown."""
-        call = self._suspended.get(params.request_state) if params.request_state else None
-        if call is None or call.owner != owner:
-            return None
-        del self._suspended[params.request_state or ""]
-        return None if call.name != params.name or call.task.done() else call
+    def _resume(self, params: CallToolRequestParams, owner: str) -> _SuspendedCall:
+        """Return the suspended call that a request continues.
+
+        Raises:
+            MCPError: The token in the request is not valid for this owner and tool.
+        """
+        token = params.request_state or ""
+        call = self._suspended.get(token)
+        if call is None or call.owner != owner or call.name != params.name or call.task.done():
+            text = "requestState is not valid, or its question has expired. Call the tool again without it."
+            raise MCPError(INVALID_PARAMS, text)
+        del self._suspended[token]
+        return call
 
     def _suspend(self, call: _SuspendedCall) -> InputRequiredResult:
         for token in [token for token, each in self._suspended.items() if each.task.done()]:

@@ -94,9 +94,8 @@ class LinkedFiles:
         with self._lock:
             link = self._links.get(uri)
         if link is None:
-            raise MCPError(
-                INVALID_PARAMS, f"{uri}: no result of this session has named this file. Call a tool to read files."
-            )
+            text = f"{uri}: no result of this session has named this file. Call a tool to read files."
+            raise MCPError(INVALID_PARAMS, text, {"uri": uri})
         try:
             data = self._workspace.read(link.name, READ_BYTES)
         except (OSError, WorkspaceError) as error:

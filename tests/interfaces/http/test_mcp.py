@@ -275,17 +275,29 @@ async def test_a_question_cannot_be_answered_with_another_token(server: Server) 
         asked = await mine.session.call_tool(call.name, call.arguments, allow_input_required=True)
         assert isinstance(asked, InputRequiredResult)
         approved = {"question": ElicitResult(action="accept", content={"approve": True})}
-        stolen = await theirs.session.call_tool(
+        with pytest.raises(MCPError) as raised:
+            await theirs.session.call_tool(
+                call.name,
+                call.arguments,
+                input_responses=approved,
+                request_state=asked.request_state,
+                allow_input_required=True,
+            )
+        assert raised.value.code == INVALID_PARAMS
+        again = await mine.session.call_tool(  # an answer to something else: the question is repeated
             call.name,
             call.arguments,
-            input_responses=approved,
+            input_responses={"other": approved["question"]},
             request_state=asked.request_state,
             allow_input_required=True,
         )
-        assert isinstance(stolen, InputRequiredResult)  # a new call with its own question, not the answered one
-        assert stolen.request_state != asked.request_state
+        assert isinstance(again, InputRequiredResult)
+        with pytest.raises(MCPError):  # a token can be used only once
+            await mine.session.call_tool(
+                call.name, call.arguments, input_responses=approved, request_state=asked.request_state
+            )
         paid = await mine.session.call_tool(
-            call.name, call.arguments, input_responses=approved, request_state=asked.request_state
+            call.name, call.arguments, input_responses=approved, request_state=again.request_state
         )
         assert isinstance(paid, CallToolResult)
         assert text(paid) == "paid 13"
