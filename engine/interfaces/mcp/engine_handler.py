@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import anyio
 from cachetools import LRUCache
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -97,8 +98,14 @@ class EngineHandler:
             group.start_soon(relay.forward)
             run = partial(access.run, params.name, params.arguments or {}, relay)
             call = self._elicitation.call(params, context, run, owner=access.owner, allowed=access.asks_user)
-            result = await uninterrupted(call)
+            result: ToolResult | InputRequiredResult | MCPError
+            try:
+                result = await uninterrupted(call)
+            except MCPError as error:  # raised below, because the group would wrap it
+                result = error
             relay.finish()
+        if isinstance(result, MCPError):
+            raise result
         await self._changes.announce()  # so a new skill is announced before the call that added it returns
         if isinstance(result, InputRequiredResult):
             return result

@@ -135,6 +135,22 @@ async def test_a_cancelled_call_is_cancelled_in_the_engine(server: Server, mode:
         assert text(await client.call_tool("echo", {"value": "still here"})) == "still here"
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_token_with_too_many_calls_is_told_when_to_try_again(server: Server, mode: str) -> None:
+    busy = Caller(f"mcp-busy-{mode}", "pat")
+    async with connected(server, busy, mode) as client:
+        notes = [f"mcp-busy-{mode}-{number}" for number in range(3)]
+        calls = [asyncio.create_task(client.call_tool("linger", {"note": note})) for note in notes]
+        await eventually(lambda: all(server.note(note) == "begun" for note in notes))
+        with pytest.raises(MCPError, match="3 running calls") as raised:
+            await client.call_tool("echo", {"value": 1})
+        assert raised.value.data["retryAfterSeconds"] >= 1
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+        await eventually(lambda: all(server.note(note) == "cancelled" for note in notes))
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
