@@ -9,14 +9,14 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from acquired_skills.jobs.environment import imports_of, preload_for
-from builtin_tools.bridge.running import program_calls, run_bridged, wants_tools
+from builtin_tools.bridge.programs import wants_tools
+from builtin_tools.bridge.running import cell_calls, run_program
 from builtin_tools.created_files import created_since, files_in
 from builtin_tools.kernels.cells import CellOutput, KernelName, run_cell
 from builtin_tools.skill_script import skill_script
 from builtin_tools.workspace_program import LanguageName, program_of
-from engine.contract.context import CallContext, Produced, no_progress
+from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
-from engine.dispatch.forwarding import Pieces
 from engine.dispatch.outcome import failure_of
 from engine.dispatch.refusals import wrong_arguments
 from engine.dispatch.render import LARGE_CHARACTERS, is_large
@@ -96,7 +96,7 @@ async def execute(
         timeout_s: Seconds after which the run is killed. A cell is interrupted instead, and its kernel keeps its state.
         stateful: Run the code as a cell of a kernel, which keeps variables between calls.
         kernel: Name of your kernel, for `stateful`. A new name starts a new kernel.
-        tools: Whether the program can call tools. By default it can if its code mentions `knackbox`.
+        tools: Whether the code can call tools. By default a cell can, and a program if it mentions `knackbox`.
     """
     if bool(code) == bool(filename):
         problem = "Both `code` and `filename` are set" if code else "`code` is missing"
@@ -110,7 +110,7 @@ async def execute(
             raise wrong_arguments(f"`stateful` is for Python only: omit it to run {language} code.")
         if stdin:
             raise wrong_arguments("A cell has no stdin: put the text in the code, or omit `stateful`.")
-        return await run_cell(ctx, code, kernel, timeout_s)
+        return await run_cell(ctx, code, kernel, timeout_s, cell_calls(ctx, tools))
     script = await skill_script(ctx, skill, filename, language) if skill else None
     if script is not None:
         language, code, source = script.language, script.starter, script.text
@@ -128,15 +128,9 @@ async def execute(
         workspace=Mount(ctx.workspace.root),
         limits=Limits(wall_s=timeout_s, cpu_s=timeout_s),
     )
-    calls = program_calls(ctx) if wants_tools(tools, code, source) else None
-    on_output = None if ctx.progress is no_progress else Pieces(ctx)
     root = ctx.workspace.root
     before = await asyncio.to_thread(files_in, root)
-    if calls is None:
-        outcome = await ctx.sandbox.run(job, on_output=on_output)
-    else:
-        outcome = await run_bridged(ctx, job, calls, on_output)
-    made = "" if calls is None else calls.summary()
+    outcome, made = await run_program(ctx, job, with_tools=wants_tools(tools, code, source))
     if not outcome.ok:
         raise failure_of(outcome, filename or f"The {language} code", made)
     created = await asyncio.to_thread(created_since, before, root)

@@ -165,6 +165,8 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
     answer: Message = {"end": "ok", "exit_code": 0}
     text = b""
     try:
+        if job.get("prelude"):
+            exec(compile(job["prelude"], f"{CLIENTS}/prelude.py", "exec"), {})  # noqa: S102
         if job.get("call"):
             answer["value"] = _call(job["call"], folder)
         else:

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from engine.contract.failure import Failure, FailureClass
@@ -54,10 +55,13 @@ def answer_value(value: Any, large: LargeResults) -> dict[str, Any]:
     return {"large": kept}
 
 
-def answer_result(result: ToolResult, large: LargeResults) -> dict[str, Any]:
-    """Return the fields of the answer for the result of a call: its value or its message, or its failure."""
+def plain_answer(result: ToolResult) -> dict[str, Any]:
+    """Return the fields of the answer for the result of a call: its value or its message, or its failure.
+
+    The value may be too large to be sent: `fitting` sees to that.
+    """
     if result.success:
-        return answer_value(result.message if result.output is None else result.output, large)
+        return {"value": result.message if result.output is None else result.output}
     failure = result.failure or Failure(FailureClass.UNKNOWN, "failed")
     given = failed(
         failure.reason,
@@ -65,9 +69,19 @@ def answer_result(result: ToolResult, large: LargeResults) -> dict[str, Any]:
         failure_class=failure.failure_class,
         may_have_happened=failure.may_have_started and not failure.replay_safe,
     )
-    if result.output is not None and "value" in (output := answer_value(result.output, large)):
-        given["failed"]["output"] = output["value"]
+    if result.output is not None:
+        given["failed"]["output"] = result.output
     return given
+
+
+def fitting(fields: Mapping[str, Any], large: LargeResults) -> Mapping[str, Any]:
+    """Return the fields of an answer, with a handle in place of a value that is too large to be sent at once."""
+    if "value" in fields:
+        return answer_value(fields["value"], large)
+    output = fields.get("failed", {}).get("output")
+    if output is not None and "value" not in answer_value(output, large):
+        return {"failed": {**fields["failed"], "output": None}}
+    return fields
 
 
 def failed(
@@ -88,6 +102,6 @@ def failed(
     }
 
 
-def encode(number: int | None, fields: dict[str, Any]) -> bytes:
+def encode(number: int | None, fields: Mapping[str, Any]) -> bytes:
     """Return the bytes of an answer. `number` is that of the request."""
     return json.dumps({"id": number, **fields}, ensure_ascii=False).encode("utf-8", "replace")

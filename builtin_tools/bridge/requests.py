@@ -1,6 +1,6 @@
 """Reads what a program in a box asks over its bridge. The program is not trusted: every field is checked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +71,8 @@ def is_long(payload: bytes) -> bool:
     return len(payload) > _DECODED_AT_ONCE
 
 
-def parse(payload: bytes) -> tuple[int | None, Request]:
-    """Return the number that the answer must repeat, and the request.
+def parse(payload: bytes) -> tuple[int | None, Request, Sequence[float]]:
+    """Return the number that the answer must repeat, the request, and what the program has read from its clock.
 
     Raises:
         BadRequest: It is not a request.
@@ -89,7 +89,7 @@ def parse(payload: bytes) -> tuple[int | None, Request]:
     if number is not None and (type(number) is not int or not 0 <= number < 1 << 53):
         raise BadRequest("The number of the request is not an integer.")
     try:
-        return number, _request(given)
+        return number, _request(given), _readings(given.get("clock", []))
     except BadRequest as problem:
         raise BadRequest(str(problem), number) from None
 
@@ -111,6 +111,12 @@ def _request(given: Mapping[str, Any]) -> Request:
             offset = _number(given, "offset", 0, 1 << 40, 0)
             return ReadRequest(_text(given, "handle", _NAME), offset, _number(given, "characters", 1, _PIECE, _PIECE))
     raise BadRequest("The request has no known `do`.")
+
+
+def _readings(given: object) -> Sequence[float]:
+    if not isinstance(given, list) or not all(type(each) in (int, float) for each in given):
+        raise BadRequest("The readings of the clock are not numbers.")
+    return [float(each) for each in given]
 
 
 def _text(given: Mapping[str, Any], key: str, most: int) -> str:

@@ -1,51 +1,62 @@
 """Runs a job of `execute` with a bridge, over which its program calls the tools of the turn."""
 
+from dataclasses import replace
+
 from builtin_tools.bridge.program_calls import ProgramCalls
-from engine.contract.context import CallContext
+from builtin_tools.bridge.programs import Programs, code_of
+from engine.contract.canonical import digest
+from engine.contract.context import CallContext, no_progress
 from engine.contract.failure import refusal
+from engine.dispatch.forwarding import Pieces
 from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.refusals import not_configured
 from sandbox.bridge.bridge import Bridge, BridgedSandbox
-from sandbox.contract import Job, OnOutput, Outcome
-
-_NAME = "knackbox"  # how programs import the bridge, and how the command for shells begins
+from sandbox.contract import Job, Outcome
 
 
-def wants_tools(tools: bool | None, *sources: str) -> bool:
-    """Return whether a program gets a bridge: if it is asked for or, unless decided, if a source names the client.
+def cell_calls(ctx: CallContext, tools: bool | None) -> ProgramCalls | None:
+    """Return what answers a cell of this call; None if it gets no answers.
 
-    A program that does not use it gets none, so that nothing can misuse it.
-    """
-    return any(_NAME in source for source in sources) if tools is None else tools
-
-
-def program_calls(ctx: CallContext) -> ProgramCalls:
-    """Return what answers a program of this call.
+    Unless decided, every cell does that a person or a model runs, because an earlier one may have imported the client.
 
     Raises:
-        ToolFailure: The call is itself made by a program or a tool, or the sandbox has no bridges.
+        ToolFailure: Tools are asked for, but the call is itself made by a program or a tool.
     """
-    if ctx.need(InnerCalls).is_inner(ctx.call_id):
-        raise refusal("A program that another tool runs cannot call tools.", "nested")
-    if not isinstance(ctx.sandbox, BridgedSandbox):
-        raise not_configured(
-            f"Programs cannot call tools in the sandbox {ctx.sandbox.name!r}. Make the calls yourself."
-        )
-    return ProgramCalls(ctx)
+    inner = ctx.services.get(InnerCalls)
+    if tools or (tools is None and inner is not None and not inner.is_inner(ctx.call_id)):
+        _bridged_sandbox(ctx)
+        return ProgramCalls(ctx)
+    return None
 
 
-async def run_bridged(ctx: CallContext, job: Job, calls: ProgramCalls, on_output: OnOutput | None) -> Outcome:
-    """Run the job. The clocks of its box and of the call stand still while one of its calls waits for a person.
+async def run_program(ctx: CallContext, job: Job, *, with_tools: bool) -> tuple[Outcome, str]:
+    """Run the job of a program, and return its outcome and a summary of its calls.
+
+    The clocks of its box and of the call stand still while one of its calls waits for a person.
 
     Raises:
+        ToolFailure: The program may not call tools, waits for an approval, or differs from its earlier execution.
         Busy: All boxes are in use.
         SandboxError: The job could not be run, for a reason other than its code.
     """
-    sandbox = ctx.sandbox
-    if not isinstance(sandbox, BridgedSandbox):
-        raise TypeError("`program_calls` checks that the sandbox has bridges.")
+    on_output = None if ctx.progress is no_progress else Pieces(ctx)
+    if not with_tools:
+        return await ctx.sandbox.run(job, on_output=on_output), ""
+    sandbox = _bridged_sandbox(ctx)
+    calls, prelude = await ctx.need(Programs).begin(ctx, digest(code_of(job)))
     bridge = Bridge(calls.answer)
-    with ctx.need(InnerCalls).clock_stopped_in_waits(ctx, bridge.paused):
-        outcome = await sandbox.run_bridged(job, bridge, on_output=on_output)
-    ctx.audit.update(calls.data())
-    return outcome
+    try:
+        with calls.clock_stopped_in_waits(bridge.paused):
+            outcome = await sandbox.run_bridged(replace(job, prelude=prelude), bridge, on_output=on_output)
+    finally:
+        made = await calls.finish()
+    calls.raise_if_stopped(made)
+    return outcome, made
+
+
+def _bridged_sandbox(ctx: CallContext) -> BridgedSandbox:
+    if ctx.need(InnerCalls).is_inner(ctx.call_id):
+        raise refusal("A program that another tool runs cannot call tools.", "nested")
+    if not isinstance(ctx.sandbox, BridgedSandbox):
+        raise not_configured(f"Programs cannot call tools in the sandbox {ctx.sandbox.name!r}. Call them one by one.")
+    return ctx.sandbox

@@ -10,7 +10,7 @@ The bytes of requests and answers are opaque here. What they mean, and what they
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -49,12 +49,12 @@ class Pausable(Protocol):
 class Bridge:
     """The bridge of one job, for use in the event loop that runs the job. Always close it."""
 
-    def __init__(self, answer: Answer, limits: BridgeLimits | None = None) -> None:
+    def __init__(self, answer: Answer | None = None, limits: BridgeLimits | None = None) -> None:
         """Create the bridge.
 
         Args:
             answer: Answers one request. It is called for several requests at once, and is cancelled with the job. It
-                must not raise.
+                must not raise. While it is None, a request ends its connection.
             limits: The limits; None for the defaults.
         """
         self._answer = answer
@@ -66,6 +66,7 @@ class Bridge:
         self._waiting: list[tuple[BridgeConnection, bytes]] = []
         self._running: Pausable | None = None
         self._pauses = 0
+        self._paused_at = self._paused_s = 0.0
         self._closed = False
 
     def opened(self, descriptors: Sequence[int]) -> None:
@@ -87,18 +88,39 @@ class Bridge:
         """Name the job whose clock `paused` stops."""
         self._running = running
 
+    @contextlib.asynccontextmanager
+    async def serving(self, answer: Answer | None) -> AsyncIterator[None]:
+        """Answer requests with `answer` within the block. At its end, cancel those that are being answered."""
+        self._answer = answer
+        try:
+            yield
+        finally:
+            self._answer = None
+            await self._cancel()
+
+    @property
+    def paused_s(self) -> float:
+        """How long `paused` blocks have lasted so far, in seconds; time in several at once counts once."""
+        now = asyncio.get_running_loop().time()
+        return self._paused_s + (now - self._paused_at if self._pauses else 0.0)
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Stop the job's wall clock within the block, for example while a request waits for a person."""
+        loop = asyncio.get_running_loop()
         self._pauses += 1
-        if self._pauses == 1 and self._running is not None:
-            self._running.pause()
+        if self._pauses == 1:
+            self._paused_at = loop.time()
+            if self._running is not None:
+                self._running.pause()
         try:
             yield
         finally:
             self._pauses -= 1
-            if self._pauses == 0 and self._running is not None:
-                self._running.resume()
+            if self._pauses == 0:
+                self._paused_s += loop.time() - self._paused_at
+                if self._running is not None:
+                    self._running.resume()
 
     async def aclose(self) -> None:
         """Accept nothing more, cancel the requests that are being answered, and close all connections."""
@@ -108,12 +130,7 @@ class Bridge:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-        self._waiting.clear()
-        tasks = [*self._opening, *self._answering]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await self._cancel(*self._opening)
         for connection in list(self._connections):
             connection.close()
 
@@ -131,6 +148,17 @@ class Bridge:
         """Forget a connection. `BridgeConnection` calls this."""
         self._connections.discard(connection)
         self._waiting = [waiting for waiting in self._waiting if waiting[0] is not connection]
+
+    async def _cancel(self, *others: asyncio.Task[object]) -> None:
+        """Cancel the requests that are being answered, forget those that wait, and cancel the other tasks."""
+        for connection, _ in self._waiting:
+            connection.close()
+        self._waiting.clear()
+        tasks = [*others, *self._answering]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -158,7 +186,14 @@ class Bridge:
         task.add_done_callback(self._answered)
 
     async def _respond(self, connection: BridgeConnection, request: bytes) -> None:
-        connection.send(await self._answer(request))
+        if self._answer is None:
+            connection.close()
+            return
+        try:
+            connection.send(await self._answer(request))
+        except BaseException:  # without its answer, the box would wait for ever
+            connection.close()
+            raise
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._answering.discard(task)

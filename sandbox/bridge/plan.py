@@ -15,6 +15,7 @@ _FOLDER = worker.CLIENTS
 # Node looks for modules in the `node_modules` of every folder above a program, so this one is found from anywhere.
 _CLIENTS = {
     "knackbox.py": (f"{_FOLDER}/knackbox.py", 0o444),
+    "knackbox_world.py": (f"{_FOLDER}/knackbox_world.py", 0o444),
     "knackbox_call.py": (f"{_FOLDER}/bin/knackbox-call", 0o555),
     "knackbox.mjs": ("/node_modules/knackbox/index.mjs", 0o444),
     "package.json": ("/node_modules/knackbox/package.json", 0o444),
@@ -40,10 +41,10 @@ def install(clients: Mapping[str, bytes], root: str) -> None:
         with open(target, "wb") as out:
             out.write(text)
         os.chmod(target, mode)
-    source = root + _CLIENTS["knackbox.py"][0]
-    # Unchecked, because the file cannot change, and a check would read it.
-    never = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    py_compile.compile(source, dfile=source[len(root) :], invalidation_mode=never)
+    never = py_compile.PycInvalidationMode.UNCHECKED_HASH  # the files cannot change, and a check would read them
+    for name in ("knackbox.py", "knackbox_world.py"):
+        path = _CLIENTS[name][0]
+        py_compile.compile(root + path, dfile=path, invalidation_mode=never)
 
 
 def environment(search_path: tuple[str, ...], packages: tuple[str, ...]) -> dict[str, str]:

@@ -120,15 +120,21 @@ class NamespaceSandbox(ForkedSandbox):
         if job.egress:
             raise SandboxError("A job that is a server cannot have egress.", remedy="Remove the job's destinations.")
         programs = self._programs_of_environments if job.requirements else self._programs
-        asked = request.build(job, programs, inlets=handle.ports)
+        bridge = handle.bridge
+        asked = request.build(job, programs, inlets=handle.ports, bridged=bridge is not None)
+        takers = [*([bridge.opened] if bridge is not None else ()), handle.opened]
 
         def begin(box: ForkedBox) -> ForkedJob:
-            running = ForkedJob(box, job, None, handle.opened)
+            running = ForkedJob(box, job, None, _in_order(takers))
             handle.attach(running)
             return running
 
-        with await self._environment(job.requirements) as environment:
-            return await self._in_a_box(job, environment, asked, begin)
+        try:
+            with await self._environment(job.requirements) as environment:
+                return await self._in_a_box(job, environment, asked, begin)
+        finally:
+            if bridge is not None:
+                await bridge.aclose()
 
     async def aclose(self) -> None:
         """Kill every box and end every template."""

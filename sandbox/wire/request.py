@@ -6,7 +6,7 @@ The header's fields:
     files: [[path, size], …], in the order of the body.
     stdin: The number of bytes at the end of the body.
     env, argv, limits, collect: As in the job.
-    code, call, command: What to run.
+    code, prelude, call, command: What to run.
     mount: How the job may write to its workspace; "" without a workspace.
     egress: null, or where the box listens in place of the allowed destinations, and its /etc/hosts
         (`sandbox.namespace.outlets`).
@@ -69,6 +69,7 @@ def build(
         ),
         "argv": list(job.argv),
         "code": job.code,
+        "prelude": job.prelude,
         "call": _call(job.call) if job.call else None,
         "command": command,
         "limits": asdict(job.limits),
