@@ -8,6 +8,7 @@ import importlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -88,6 +89,21 @@ def mcp(
             yield handler
 
     asyncio.run(serve_stdio(open_handler))
+
+
+@app.command("import")
+def import_(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The client's configuration, such as claude_desktop_config.json.")],
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Give the servers back: undo the import of this file.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Move the MCP servers of a client's configuration behind Knackbox. The client then lists only three tools."""
+    # Imported late, so that a server on stdio answers `initialize` without waiting for these imports.
+    importing = importlib.import_module("engine.interfaces.cli.mcp_import")
+    importing.import_servers(ctx, file, restore=restore, as_json=as_json)
 
 
 def _import_handler() -> Callable[..., AbstractAsyncContextManager[McpHandler]]:
