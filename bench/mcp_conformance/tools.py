@@ -1,17 +1,14 @@
 """The tools of the conformance suite that Knackbox can offer itself, written as any other tool."""
 
 import asyncio
-import base64
 
+from bench.mcp_conformance.content import PNG
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
 
 READS = Annotations(read_only=True)
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 
 
 @tool(annotations=READS)

@@ -1,4 +1,4 @@
-"""Knackbox's HTTP server with the fixtures of the conformance suite: ``server.py HOME PORT``.
+"""Knackbox's HTTP server with the fixtures of the conformance suite: ``… HOME PORT``.
 
 Requests pass the whole server: the edge, tokens, sessions, the SDK's server and, for `ENGINE_TOOLS`, the engine. The
 suite cannot send tokens, so one is added to its requests. The other fixtures are answered here, because Knackbox has no
@@ -42,6 +42,9 @@ from mcp_types import (
 )
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from bench.mcp_conformance.content import IMAGE, embedded, form
+from bench.mcp_conformance.protocol_tools import ProtocolTools
+from bench.mcp_conformance.tools import ENGINE_TOOLS
 from engine import Engine
 from engine.app.home import Home
 from engine.app.people import People
@@ -60,8 +63,6 @@ from engine.interfaces.mcp.engine_handler import EngineHandler, handler_of
 from engine.interfaces.mcp.opening import Context
 from engine.interfaces.mcp.session_events import SessionManager
 from engine.registry.static import StaticSource
-from tests.interfaces.mcp_conformance.protocol_tools import IMAGE, ProtocolTools, embedded, form
-from tests.interfaces.mcp_conformance.tools import ENGINE_TOOLS
 
 RESOURCES = ("test://static-text", "test://static-binary", "test://watched-resource")
 PROMPTS = {

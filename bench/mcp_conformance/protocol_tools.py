@@ -3,13 +3,10 @@
 They return audio and embedded resources, and ask the client for samples, roots and several rounds of input.
 """
 
-import base64
 import hashlib
 import hmac
 import secrets
-import wave
 from collections.abc import Awaitable, Callable, Mapping
-from io import BytesIO
 from typing import Any
 
 from mcp.server.subscriptions import PromptsListChanged, SubscriptionBus, ToolsListChanged
@@ -17,60 +14,25 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
-    AudioContent,
     CallToolRequestParams,
     CallToolResult,
-    CreateMessageRequest,
-    CreateMessageRequestParams,
     ElicitRequest,
-    ElicitRequestFormParams,
     ElicitResult,
-    EmbeddedResource,
-    ImageContent,
     InputRequiredResult,
     ListRootsRequest,
-    SamplingMessage,
     TextContent,
-    TextResourceContents,
     Tool,
 )
 
+from bench.mcp_conformance.content import HEADERS, IMAGE, SCHEMA_2020_12, embedded, form, sample, silence
 from engine.interfaces.mcp.opening import Context
-from tests.interfaces.mcp_conformance.tools import PNG
 
 Answer = CallToolResult | InputRequiredResult
 Answers = Callable[[Context, CallToolRequestParams], Awaitable[Answer]]
 
-IMAGE = ImageContent(mime_type="image/png", data=base64.b64encode(PNG).decode())
-
-
-def silence() -> AudioContent:
-    """Return a WAV file of one sample."""
-    data = BytesIO()
-    with wave.open(data, "wb") as audio:
-        audio.setnchannels(1)
-        audio.setsampwidth(2)
-        audio.setframerate(8_000)
-        audio.writeframes(b"\0\0")
-    return AudioContent(mime_type="audio/wav", data=base64.b64encode(data.getvalue()).decode())
-
-
-def embedded(uri: str, kind: str, text: str) -> EmbeddedResource:
-    return EmbeddedResource(resource=TextResourceContents(uri=uri, mime_type=kind, text=text))
-
 
 def said(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)])
-
-
-def form(message: str, name: str, kind: str = "string") -> ElicitRequest:
-    schema = {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
-    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
-
-
-def sample(question: str) -> CreateMessageRequest:
-    message = SamplingMessage(role="user", content=TextContent(text=question))
-    return CreateMessageRequest(params=CreateMessageRequestParams(messages=[message], max_tokens=100))
 
 
 class ProtocolTools:
@@ -174,7 +136,7 @@ class ProtocolTools:
     async def _needs_sampling(context: Context, _: CallToolRequestParams) -> Answer:
         capabilities = context.session.client_capabilities
         if capabilities is None or capabilities.sampling is None:
-            needed = {"requiredCapabilities": {"sampling": {}}}
+            needed: dict[str, Any] = {"requiredCapabilities": {"sampling": {}}}
             raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "This tool needs the capability sampling.", needed)
         return said("done")
 
@@ -206,33 +168,3 @@ def _answers(request: Any, response: Any) -> bool:
     if isinstance(request, ElicitRequest):
         return isinstance(response, ElicitResult) and response.action == "accept" and bool(response.content)
     return response is not None
-
-
-SCHEMA_2020_12: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "$defs": {
-        "address": {
-            "$anchor": "addressDef",
-            "type": "object",
-            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
-        }
-    },
-    "properties": {
-        "name": {"type": "string"},
-        "address": {"$ref": "#/$defs/address"},
-        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
-        "phone": {"type": "string"},
-        "email": {"type": "string"},
-    },
-    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
-    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
-    "then": {"required": ["phone"]},
-    "else": {"required": ["email"]},
-    "additionalProperties": False,
-}
-HEADERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "query": {"type": "string"}},
-    "required": ["region"],
-}
