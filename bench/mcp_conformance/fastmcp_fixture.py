@@ -152,10 +152,8 @@ async def test_input_required_result_capabilities(ctx: Context) -> str | InputRe
 def add_with_schema(name: str, schema: dict[str, Any]) -> None:
     """Add a tool whose schema is not derived from a function."""
 
-    async def called(  # noqa: ARG001 -- the arguments of both schemas
-        region: str | None = None, query: str | None = None, address: Any = None
-    ) -> str:
-        return "called"
+    async def called(region: str | None = None, query: str | None = None, address: Any = None) -> str:
+        return f"called with {region}, {query}, {address}"
 
     server.add_tool(FunctionTool(fn=called, name=name, description="A tool with a schema.", parameters=schema))
 
