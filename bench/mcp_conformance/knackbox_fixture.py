@@ -187,7 +187,7 @@ async def main(home: Home, port: int) -> None:
                     endpoint = McpEndpoint(manager, listen_handler)
                     app = build_app(
                         RouteContext(engine, calls, approver, settings.module_name),
-                        tokens.find,
+                        tokens.lookup,
                         names_of(listening, "127.0.0.1", ()),
                         BodyLimits(settings.body_bytes, settings.body_s),
                         mcp=endpoint,

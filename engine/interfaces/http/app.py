@@ -1,7 +1,7 @@
 """`build_app`: creates the ASGI application, with the routes of an open engine, protected by `Edge`."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -46,7 +46,7 @@ class Pages:
 
 def build_app(
     context: RouteContext,
-    find: Callable[[str], Caller | None],
+    find: Callable[[str], Awaitable[Caller | None]],
     names: HostNames,
     body: BodyLimits,
     pages: Pages | None = None,
@@ -58,7 +58,7 @@ def build_app(
 
     Args:
         context: What the routes share, such as the engine.
-        find: Function that returns the caller of a token, or None for an invalid token. It may block.
+        find: Function that returns the caller of a token, or None for an invalid token.
         names: The accepted values of the Host header.
         body: Limits of a request body.
         pages: The settings for access by web pages. By default, no page has access.

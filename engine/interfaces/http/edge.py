@@ -7,7 +7,7 @@ must have the right content type, arrive in time, not be too large, and be valid
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NoReturn
@@ -70,7 +70,7 @@ class Edge:
         self,
         app: ASGIApp,
         *,
-        find: Callable[[str], Caller | None],
+        find: Callable[[str], Awaitable[Caller | None]],
         names: HostNames,
         body: BodyLimits,
         origins: frozenset[str] = frozenset(),
@@ -81,7 +81,7 @@ class Edge:
 
         Args:
             app: The application to wrap.
-            find: Function that returns the caller of a token, or None for an invalid token. It may block.
+            find: Function that returns the caller of a token, or None for an invalid token.
             names: The accepted values of the Host header.
             body: Limits of a request body.
             origins: Origins whose pages may use the server, as in an Origin header.
@@ -145,7 +145,7 @@ class Edge:
         kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         caller = None
         if kind.lower() == "bearer" and token:
-            caller = await asyncio.to_thread(self._find, token.strip())
+            caller = await self._find(token.strip())
         if caller is None:
             raise HttpProblem(
                 HTTPStatus.UNAUTHORIZED,

@@ -163,7 +163,7 @@ async def serve(
                 context = RouteContext(engine, calls, approver, settings.module_name)
                 pages = Pages(frozenset(settings.cors_origins), settings.docs)
                 limits = BodyLimits(settings.body_bytes, settings.body_s)
-                app = build_app(context, tokens.find, names, limits, pages, mcp=mcp, api=api)
+                app = build_app(context, tokens.lookup, names, limits, pages, mcp=mcp, api=api)
 
                 def stop_work() -> None:
                     calls.stop()
