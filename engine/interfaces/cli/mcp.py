@@ -23,7 +23,7 @@ from engine.interfaces.mcp.server import serve_stdio
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, invoke_without_command=True)
 
 
-class Tools(StrEnum):
+class ListedTools(StrEnum):
     """What a client lists."""
 
     ALL = "all"
@@ -35,7 +35,7 @@ def mcp(
     ctx: typer.Context,
     *,
     tools: Annotated[
-        Tools | None,
+        ListedTools | None,
         typer.Option(
             "--tools",
             help="List all tools, or only three (code): search_tools, describe_tool and execute, whose programs can "
@@ -64,7 +64,7 @@ def mcp(
     if not http and (host is not None or port is not None or allow_remote):
         raise ConfigError("--host, --port and --allow-remote need --http.")
     home, settings = settings_of(ctx)
-    listed = Tools(settings.http.mcp_tools) if tools is None and http else tools or Tools.ALL
+    listed = ListedTools(settings.http.mcp_tools) if tools is None and http else tools or ListedTools.ALL
     if http:
         # Imported late, so that a server on stdio answers `initialize` without waiting for these imports.
         serving = importlib.import_module("engine.interfaces.cli.serve")
@@ -84,7 +84,7 @@ def mcp(
             allow_list=allow_list,
             agent=agent,
             unsafe=unsafe,
-            code_only=listed is Tools.CODE,
+            code_only=listed is ListedTools.CODE,
         ) as handler:
             yield handler
 
