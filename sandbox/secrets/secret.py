@@ -65,6 +65,8 @@ def objection(value: str) -> str:
         return f"has more than {MAX_VALUE:,} characters. Use a shorter value"
     if not value.isprintable():
         return "contains a line break or another control character. Use a value on one line"
+    if value != value.strip():
+        return "begins or ends with a space. Remove the space"
     if PLACEHOLDER.search(value):
         return "contains a placeholder. Use the real value"
     return ""
