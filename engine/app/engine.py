@@ -106,6 +106,7 @@ class Engine:
                 sandbox=sandbox,
                 packs=packs,
                 people=people,
+                environ=variables,
             )
             engine = cls(components)
             for started in components.started:

@@ -85,7 +85,9 @@ ANSWERS: dict[str, Callable[[bytes, bytes], bytes]] = {
     "/upper": lambda head, body: _whole((head + body).upper()),
     "/header": lambda head, body: _whole(b"", fields=b"X-Echo: " + _credential(head) + b"\r\n"),
     "/cookie": lambda head, body: _whole(b"", fields=b"Set-Cookie: k=" + _credential(head) + b"; Path=/\r\n"),
-    "/name": lambda head, body: _whole(b"", fields=_credential(head).replace(b"/", b"").replace(b"=", b"") + b": x\r\n"),
+    "/name": lambda head, body: _whole(
+        b"", fields=_credential(head).replace(b"/", b"").replace(b"=", b"") + b": x\r\n"
+    ),
     "/status": lambda head, body: _whole(b"", status="200 key " + _credential(head).decode()),
     "/error": lambda head, body: _whole(b"bad key " + _credential(head), status="401 Unauthorized"),
     "/gzip": lambda head, body: _whole(gzip.compress(head + body), fields=b"Content-Encoding: gzip\r\n"),
@@ -98,7 +100,9 @@ ANSWERS: dict[str, Callable[[bytes, bytes], bytes]] = {
     "/base64": lambda head, body: _whole(base64.b64encode(b"key=" + _credential(head) + b";")),
     "/json": lambda head, body: _whole(json.dumps({"key": _credential(head).decode()}).encode()),
     "/quoted": lambda head, body: _whole(quote(_credential(head).decode(), safe="").encode()),
-    "/interim": lambda head, body: b"HTTP/1.1 103 Early Hints\r\nX-Echo: " + _credential(head) + b"\r\n\r\n" + _whole(b"ok"),
+    "/interim": lambda head, body: (
+        b"HTTP/1.1 103 Early Hints\r\nX-Echo: " + _credential(head) + b"\r\n\r\n" + _whole(b"ok")
+    ),
     "/upgrade": lambda head, body: (
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\n" + _credential(head)
     ),

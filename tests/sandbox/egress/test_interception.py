@@ -23,8 +23,8 @@ from sandbox.egress.plan import EgressPlan, Outlet
 from sandbox.egress.rules import EgressRules
 from sandbox.secrets.secret import Secret, SecretHost
 from tests.eventually import eventually
-from tests.sandbox.egress.parts import DEADLINE_S, Authority, Names, Server, http, open_sockets, serving
-from tests.sandbox.egress.secret_parts import ANSWERS, PLACEHOLDER, VALUE, Seen, reveals, revealing, secret
+from tests.sandbox.egress.parts import DEADLINE_S, Authority, Names, http, open_sockets, serving
+from tests.sandbox.egress.secret_parts import ANSWERS, PLACEHOLDER, VALUE, Seen, revealing, reveals, secret
 
 pytestmark = [pytest.mark.spec("CODE-7"), pytest.mark.escapes]
 HOST, OTHER = "api.test", "other.test"
@@ -407,7 +407,9 @@ async def test_a_long_body_passes_unchanged_and_one_with_a_placeholder_is_refuse
 async def test_requests_for_parts_and_for_compression_are_not_passed_on(tmp_path: Path) -> None:
     """A value that the host has stored could otherwise be read piece by piece."""
     async with api(tmp_path) as (way, to, seen):
-        await way.ask(to, get(to, fields="Range: bytes=0-9\r\nIf-Range: x\r\nAccept-Encoding: gzip, br\r\nTE: trailers\r\n"))
+        await way.ask(
+            to, get(to, fields="Range: bytes=0-9\r\nIf-Range: x\r\nAccept-Encoding: gzip, br\r\nTE: trailers\r\n")
+        )
     head = seen.heads[0].lower()
     assert b"range" not in head
     assert b"accept-encoding: identity" in head

@@ -103,9 +103,18 @@ def test_values_in_nested_data_are_redacted_and_the_rest_is_kept() -> None:
     redactor = Redactor([secret()])
     clean = {"a": [1, 2.5, None, True], "b": ("x", "y")}
     assert redactor.data(clean) is clean
-    shown = redactor.data({VALUE: [{"deep": (VALUE, 1)}], "raw": VALUE.encode()})
+    shown = redactor.data({VALUE: [{"deep": (VALUE, 1)}]})
     assert VALUE not in repr(shown)
     assert shown[secret().placeholder][0]["deep"] == (secret().placeholder, 1)
+
+
+def test_a_masked_text_keeps_its_length() -> None:
+    text = f"before {VALUE} {VALUE.encode().hex()} after"
+    shown = Redactor([secret()]).masked({"text": text, "clean": "as it was"})
+    assert VALUE not in shown["text"]
+    assert VALUE.encode().hex() not in shown["text"]
+    assert len(shown["text"]) == len(text)
+    assert shown["text"].endswith(" after")
 
 
 @pytest.mark.parametrize("value", ["tiny", "1234567", "two\nlines of text", "nul\0 in the value", "x" * 9000])
