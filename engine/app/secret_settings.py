@@ -24,7 +24,10 @@ def _source(text: str) -> str:
 
 
 def _secret_host(text: str) -> str:
-    return str(secret_host(text))
+    try:
+        return str(secret_host(text))
+    except ValueError:  # likewise
+        raise ValueError("this is not a destination. Write host:port, or http://host:port without TLS") from None
 
 
 def secret_host(text: str) -> SecretHost:

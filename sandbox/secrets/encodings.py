@@ -5,6 +5,7 @@ import html
 import json
 from urllib.parse import quote, quote_plus
 
+_NESTED = 3  # JSON in a text of JSON in a text of JSON, as in transcripts of tool calls
 _GROUP, _BITS = 3, 6  # base64 encodes groups of 3 bytes as characters of 6 bits
 
 
@@ -17,8 +18,6 @@ def encodings(value: str) -> tuple[str, ...]:
     data = value.encode()
     found = {
         value,
-        json.dumps(value)[1:-1],
-        json.dumps(value, ensure_ascii=False)[1:-1],
         repr(value)[1:-1],
         html.escape(value),
         html.escape(value, quote=False),
@@ -27,6 +26,11 @@ def encodings(value: str) -> tuple[str, ...]:
         quote_plus(value),
         data.hex(),
     }
+    for ascii_only in (True, False):
+        text = value
+        for _ in range(_NESTED):
+            text = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+            found.add(text)
     for shift in range(_GROUP):
         text = base64_within(data, shift)
         found |= {text, text.translate(str.maketrans("+/", "-_"))}

@@ -31,6 +31,8 @@ def secret(value: str = VALUE, name: str = "TOKEN") -> Secret:
         VALUE.upper(),
         json.dumps({"a": VALUE}),
         json.dumps([VALUE], ensure_ascii=False),
+        json.dumps(json.dumps({"a": json.dumps({"b": VALUE})})),
+        json.dumps(json.dumps({"a": VALUE}, ensure_ascii=False), ensure_ascii=False),
         repr(VALUE),
         repr(VALUE.encode())[2:-1] if VALUE.isascii() else VALUE,
         html.escape(VALUE),
