@@ -3,20 +3,21 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from acquired_skills.jobs.environment import imports_of, preload_for
+from builtin_tools.bridge.programs import wants_tools
+from builtin_tools.bridge.running import cell_calls, run_program
 from builtin_tools.created_files import created_since, files_in
 from builtin_tools.kernels.cells import CellOutput, KernelName, run_cell
 from builtin_tools.skill_script import skill_script
 from builtin_tools.workspace_program import LanguageName, program_of
-from engine.contract.context import CallContext, Produced, no_progress
+from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
-from engine.dispatch.forwarding import Pieces
-from engine.dispatch.outcome import raise_unless_ok
+from engine.dispatch.outcome import failure_of
 from engine.dispatch.refusals import wrong_arguments
 from engine.dispatch.render import LARGE_CHARACTERS, is_large
 from engine.registry.decorate import tool
@@ -32,6 +33,7 @@ class RunOutput(TypedDict):
 
     Attributes:
         value: The value of the last expression, for Python only.
+        calls: A summary of the calls that the program made.
     """
 
     end: str
@@ -40,6 +42,7 @@ class RunOutput(TypedDict):
     stdout: str
     stderr: str
     limits_hit: list[str]
+    calls: NotRequired[str]
 
 
 @tool(
@@ -63,6 +66,7 @@ async def execute(
     timeout_s: Annotated[float, Field(gt=0, le=MAX_RUN_S)] = 30.0,
     stateful: bool = False,
     kernel: KernelName = DEFAULT_NAME,
+    tools: bool | None = None,
 ) -> Produced[RunOutput | CellOutput]:
     """Run Python, Node or Bash code, or a program in your workspace, in an isolated box and return what it printed.
 
@@ -73,6 +77,11 @@ async def execute(
     instructions (`skill`) can connect to the destinations that it declares. In Python, the value of the last expression
     is returned too, so end with the result you want; numpy and pandas can be imported if installed.
     Each call runs in a fresh box: variables and processes are not kept.
+
+    A program can call your other tools: `from knackbox import tools`, then `tools.NAME(argument=value)` returns the
+    result (`await tools.NAME(…)` in async code, in Node too; `knackbox-call NAME argument=value` in Bash), and
+    `tools.search("what you need")` finds tools. Prefer one program to many calls when calls repeat, or when results are
+    only needed to make further calls.
 
     With stateful=true (Python only), the code runs as a cell of one of your Jupyter kernels instead, which keeps
     variables and imports for your next stateful call. Plots and other rich outputs become files in `outputs/`.
@@ -87,6 +96,7 @@ async def execute(
         timeout_s: Seconds after which the run is killed. A cell is interrupted instead, and its kernel keeps its state.
         stateful: Run the code as a cell of a kernel, which keeps variables between calls.
         kernel: Name of your kernel, for `stateful`. A new name starts a new kernel.
+        tools: Whether the code can call tools. By default a cell can, and a program if it mentions `knackbox`.
     """
     if bool(code) == bool(filename):
         problem = "Both `code` and `filename` are set" if code else "`code` is missing"
@@ -100,7 +110,7 @@ async def execute(
             raise wrong_arguments(f"`stateful` is for Python only: omit it to run {language} code.")
         if stdin:
             raise wrong_arguments("A cell has no stdin: put the text in the code, or omit `stateful`.")
-        return await run_cell(ctx, code, kernel, timeout_s)
+        return await run_cell(ctx, code, kernel, timeout_s, cell_calls(ctx, tools))
     script = await skill_script(ctx, skill, filename, language) if skill else None
     if script is not None:
         language, code, source = script.language, script.starter, script.text
@@ -120,14 +130,13 @@ async def execute(
     )
     root = ctx.workspace.root
     before = await asyncio.to_thread(files_in, root)
-    outcome = raise_unless_ok(
-        await ctx.sandbox.run(job, on_output=None if ctx.progress is no_progress else Pieces(ctx)),
-        filename or f"The {language} code",
-    )
+    outcome, made = await run_program(ctx, job, with_tools=wants_tools(tools, code, source))
+    if not outcome.ok:
+        raise failure_of(outcome, filename or f"The {language} code", made)
     created = await asyncio.to_thread(created_since, before, root)
     if is_large(outcome.value) or len(outcome.stdout) + len(outcome.stderr) > LARGE_CHARACTERS:
-        return await asyncio.to_thread(_produced, language, outcome, created)
-    return _produced(language, outcome, created)
+        return await asyncio.to_thread(_produced, language, outcome, created, made)
+    return _produced(language, outcome, created, made)
 
 
 async def _program(
@@ -142,10 +151,12 @@ async def _program(
     return language, code, code
 
 
-def _produced(language: str, outcome: Outcome, created: Sequence[str]) -> Produced[RunOutput]:
+def _produced(language: str, outcome: Outcome, created: Sequence[str], made: str) -> Produced[RunOutput]:
     effects = (f"executed:{language}", *(f"created:{path}" for path in created))
     output = result(outcome)
-    return Produced(output, message(output), effects)
+    if made:
+        output["calls"] = made
+    return Produced(output, "\n".join(filter(None, (message(output), made))), effects)
 
 
 def result(outcome: Outcome) -> RunOutput:

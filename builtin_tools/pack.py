@@ -1,8 +1,12 @@
 """The pack of built-in tools, which the engine finds through the entry-point group `knackbox.tool_sources`."""
 
+import asyncio
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from builtin_tools.abort_attempt import abort_attempt
+from builtin_tools.bridge.program_store import ProgramStore
+from builtin_tools.bridge.programs import Programs
 from builtin_tools.compose_skill import compose_skill
 from builtin_tools.create_skill import create_skill
 from builtin_tools.download_rules import DownloadRules
@@ -23,6 +27,7 @@ from engine.app.models import images_of
 from engine.app.pack_settings import pack_settings
 from engine.app.services import Services
 from engine.contract.pack import Pack
+from engine.contract.repeatable_calls import RepeatableCalls
 from engine.registry.static import StaticSource
 from engine.stores.records import Records
 
@@ -71,6 +76,7 @@ async def open_pack(services: Services) -> Pack:
         max_bytes=settings.download_max_bytes, allow=tuple(entry.strip().lower() for entry in settings.download_allow)
     )
     image_tool = with_client_choices(images_of(services.settings))
+    programs = Programs(await asyncio.to_thread(ProgramStore, services.records, services.clock))
     notes = Scratchpad.open(services.records, services.clock)
     open_kernels = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(
@@ -80,6 +86,8 @@ async def open_pack(services: Services) -> Pack:
             Scratchpad: notes,
             Records: services.records,
             Kernels: open_kernels,
+            Programs: programs,
+            RepeatableCalls: programs,
             PageFinder: PageFinder(services.embedder),
             WeatherSettings: settings.weather,
         },

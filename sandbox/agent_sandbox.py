@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from sandbox.contract import Job, OnOutput, Outcome, Protections, Sandbox
+from sandbox.bridge.bridge import Bridge, BridgedSandbox
+from sandbox.contract import Job, OnOutput, Outcome, Protections, Sandbox, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,20 @@ class AgentSandbox:
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         return await self.sandbox.run(replace(job, agent=self.agent), on_output=on_output)
+
+    async def run_bridged(self, job: Job, bridge: Bridge, *, on_output: OnOutput | None = None) -> Outcome:
+        """Run one job whose programs can ask the engine for something. Closes the bridge.
+
+        Raises:
+            Unsupported: The wrapped sandbox has no bridges.
+        """
+        if not isinstance(self.sandbox, BridgedSandbox):
+            await bridge.aclose()
+            raise Unsupported(
+                f"The sandbox {self.sandbox.name!r} cannot let programs call tools.",
+                remedy='Use the sandbox "namespace", or make the calls one by one.',
+            )
+        return await self.sandbox.run_bridged(replace(job, agent=self.agent), bridge, on_output=on_output)
 
     async def report(self) -> Protections:
         return await self.sandbox.report()

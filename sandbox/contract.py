@@ -137,6 +137,8 @@ class Job:
         egress: The destinations to which the job may connect; none if empty.
         requirements: PEP 508 requirements of the job's environment, which the backend resolves and keeps.
         agent: The agent the job is for; the queue for boxes is fair between agents.
+        prelude: Python code that runs before a Python script, in a namespace of its own. It is not the job's own code:
+            tracebacks do not show it.
     """
 
     language: Language = Language.PYTHON
@@ -153,6 +155,7 @@ class Job:
     egress: tuple[Destination, ...] = ()
     requirements: tuple[str, ...] = ()
     agent: str = ""
+    prelude: str = ""
 
 
 @dataclass(frozen=True, slots=True)

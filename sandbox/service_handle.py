@@ -5,6 +5,8 @@ import os
 from collections.abc import Sequence
 from typing import Protocol
 
+from sandbox.bridge.bridge import Bridge
+
 
 class Signalled(Protocol):
     """A running job that can be sent signals."""
@@ -17,9 +19,15 @@ class Signalled(Protocol):
 class ServiceHandle:
     """The handle of one job, for use in the event loop that runs the job. Always close it."""
 
-    def __init__(self, ports: Sequence[int]) -> None:
-        """Create the handle of a job that will listen on these ports of the box's loopback."""
+    def __init__(self, ports: Sequence[int], bridge: Bridge | None = None) -> None:
+        """Create the handle of a job that will listen on these ports of the box's loopback.
+
+        Args:
+            ports: The ports.
+            bridge: The bridge of the job, which the sandbox closes. A sandbox without bridges ignores it.
+        """
         self.ports = tuple(ports)
+        self.bridge = bridge
         self.folder: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """A descriptor of the folder with a socket for each port (`k-1`, `k-2`, …), set once the sockets listen."""
         self._running: Signalled | None = None

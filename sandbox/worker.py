@@ -38,7 +38,8 @@ MAX_VALUE_NODES = 100_000  # lists, objects and their elements; the engine accep
 MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
 OWN_FILES = "<knackbox>/"  # the beginning of the file names that a template's own modules have in tracebacks
-_NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
+CLIENTS = "/opt/knackbox"  # the folder of the clients with which a job calls tools
+_NOT_THE_JOBS = (__file__, OWN_FILES, f"{CLIENTS}/", "<frozen importlib")
 _UMASK = 0o022  # other users can read the files that a job leaves in a workspace, as with any program of its owner
 _NOT_FOUND = 127  # the exit code of a shell for a command that does not exist
 _STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # pthread_attr_t has 56 bytes in glibc and musl
@@ -164,6 +165,8 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
     answer: Message = {"end": "ok", "exit_code": 0}
     text = b""
     try:
+        if job.get("prelude"):
+            exec(compile(job["prelude"], f"{CLIENTS}/prelude.py", "exec"), {})  # noqa: S102
         if job.get("call"):
             answer["value"] = _call(job["call"], folder)
         else:

@@ -1,12 +1,14 @@
 """Runs a cell in an agent's kernel, for `execute` with ``stateful=true``."""
 
 import asyncio
+from contextlib import nullcontext
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from builtin_tools.bridge.program_calls import ProgramCalls
 from builtin_tools.kernels.cell_display import CellDisplay, file_writer, show
 from builtin_tools.kernels.service import Kernels
 from engine.contract.context import CallContext, Produced, no_progress
@@ -45,6 +47,7 @@ class CellOutput(TypedDict):
     Attributes:
         outputs: The outputs in order. The `kind` of an output determines its other fields: the name of a stream, a
             text, or media types and files.
+        calls: A summary of the calls that the code made.
     """
 
     end: str
@@ -53,10 +56,13 @@ class CellOutput(TypedDict):
     outputs: list[dict[str, Any]]
     dropped_bytes: int
     state_lost: str
+    calls: NotRequired[str]
 
 
-async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> Produced[CellOutput]:
-    """Run a cell in the agent's kernel with this name.
+async def run_cell(
+    ctx: CallContext, code: str, name: str, timeout_s: float, calls: ProgramCalls | None = None
+) -> Produced[CellOutput]:
+    """Run a cell in the agent's kernel with this name. `calls` makes the calls of its code.
 
     Raises:
         ToolFailure: The cell failed, or no further kernel may be started.
@@ -69,11 +75,13 @@ async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> 
     owner = owner_of(ctx.turn)
     kernel = pool.kernel(owner, name, lambda: kernels.spec(workspace.root, code))
     limits = CellLimits(wall_s=timeout_s, kept_bytes=_KEPT_BYTES)
+    answer = None if calls is None else calls.answer
     try:
         on_output = None if ctx.progress is no_progress else Pieces(ctx)
-        async with kernel.running(code, limits, on_output) as cell:
-            write = file_writer(workspace, f"{name}-{cell.number}")
-            shown = await asyncio.to_thread(show, cell, write)
+        with nullcontext() if calls is None else calls.clock_stopped_in_waits(kernel.paused):
+            async with kernel.running(code, limits, on_output, answer) as cell:
+                write = file_writer(workspace, f"{name}-{cell.number}")
+                shown = await asyncio.to_thread(show, cell, write)
     except TooManyKernels as error:
         raise refusal(str(error), "too_many_kernels") from error
     # From here on nothing can be cancelled, so the lost state counts as reported. If the result is not
@@ -81,8 +89,9 @@ async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> 
     loss = cell.state_lost
     if loss is not None:
         ctx.on_undelivered.append(partial(pool.report_again, kernel, loss))
+    made = "" if calls is None else await calls.finish()
     if cell.end is not End.OK:
-        raise failure_of_cell(cell, shown)
+        raise failure_of_cell(cell, shown, made)
     state_lost = str(loss) if loss is not None else ""
     value: CellOutput = {
         "end": str(cell.end),
@@ -92,7 +101,10 @@ async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> 
         "dropped_bytes": cell.dropped_bytes,
         "state_lost": state_lost,
     }
-    message = "\n".join(text for text in (state_lost, shown.message) if text) or NOTHING
+    if made:
+        value["calls"] = made
+    message = "\n".join(text for text in (state_lost, shown.message or (NOTHING if made else ""), made) if text)
+    message = message or NOTHING
     effects = ("executed:python", f"kernel:{name}", *(f"created:{path}" for path in shown.paths))
     return Produced(value, message, effects)
 
@@ -102,8 +114,11 @@ def owner_of(turn: Turn) -> KernelOwner:
     return KernelOwner(turn.user, f"{turn.agent}/{turn.workspace}" if turn.workspace else turn.agent)
 
 
-def failure_of_cell(cell: Cell, shown: CellDisplay) -> ToolFailure:
-    """Return the DIAGNOSTIC failure for a cell that failed. If the kernel lost its state, the message says so first."""
+def failure_of_cell(cell: Cell, shown: CellDisplay, made: str = "") -> ToolFailure:
+    """Return the DIAGNOSTIC failure for a cell that failed. If the kernel lost its state, the message says so first.
+
+    `made` is the summary of the calls that the cell made.
+    """
     loss = cell.state_lost
     why = (_ENDED if loss is not None and loss.in_cell else _INTERRUPTED).get(cell.end, "")
     what = f"{loss}\nThe cell" if loss is not None else "The cell"
@@ -114,6 +129,7 @@ def failure_of_cell(cell: Cell, shown: CellDisplay) -> ToolFailure:
     remarks = [
         f"Before, it printed:\n{printed[-_PRINTED:]}" if error is not None and printed else "",
         *(part.text for part in shown.parts if not part.label),
+        made,
     ]
     outcome = Outcome(
         cell.end,

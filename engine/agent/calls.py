@@ -14,6 +14,7 @@ from engine.agent.host import ToolHost
 from engine.agent.journal.recorder import RunRecorder
 from engine.agent.journal.run_entries import CallBegun, CallEnded, RequestedCall
 from engine.agent.journal.run_state import Round
+from engine.contract.canonical import digest
 from engine.contract.context import no_progress
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult
@@ -27,6 +28,7 @@ from engine.stores.key_ledger import KEPT_H
 
 # How long after a response a keyed call may be made again: an hour less than its first result is kept.
 _KEYS_LAST = timedelta(hours=KEPT_H - 1)
+_ID_LENGTH = 16  # hexadecimal digits, as in generated ids
 NOT_BEGUN = "Not run: the turn was cancelled before this call began."
 
 
@@ -109,13 +111,16 @@ class CallRound:
                 await self._recorder.record(CallBegun(at, keyed=bool(spec.idempotency_key_fields)))
 
         try:
-            if not self._may_run(at):
+            call_id = self._id_of(at, hooked.turn)
+            if not self._may_run(at) and not await host.can_repeat(call_id, call.name, call.arguments):
                 result = interrupted(call)
             elif why := await self._hooks.before_call(hooked, call):
                 result = refused("hook", f"{call.name} was not called: {why}")
             else:
                 part, turn = self._round.parts[at], hooked.turn
-                result = await dispatch(host, turn, part, call.name, progress=report_progress, before_run=note_begin)
+                result = await dispatch(
+                    host, turn, part, call.name, call_id=call_id, progress=report_progress, before_run=note_begin
+                )
         except asyncio.CancelledError:
             if self._recorder.leave_open:
                 raise
@@ -123,12 +128,20 @@ class CallRound:
             self._recorder.note(CallEnded(at, result))
             on_event(CallFinished(call, result))
             raise
-        if self._recorder.may_wait and nobody_answered(result) and at not in self._round.begun:
+        waits = self._recorder.may_wait and nobody_answered(result)
+        if waits and (at not in self._round.begun or await host.can_repeat(call_id, call.name, call.arguments)):
             self.unapproved = self.unapproved or result.text
             return
         await self._recorder.record(CallEnded(at, result))
         on_event(CallFinished(call, result))
         await self._hooks.after_call(hooked, call, result)
+
+    def _id_of(self, at: int, turn: Turn) -> str:
+        """Return the id of a call, which is the same in each process that works on the run."""
+        if not turn.run:
+            return ""
+        responded = self._round.response.response.timestamp.isoformat()
+        return digest([turn.run, responded, at])[:_ID_LENGTH]
 
     def _may_run(self, at: int) -> bool:
         """Return whether the call may run, although it may have been begun before the process was killed."""
@@ -144,6 +157,7 @@ async def dispatch(
     part: ToolCallPart,
     name: str,
     *,
+    call_id: str = "",
     progress: Callable[..., None] = no_progress,
     before_run: BeforeRun | None = None,
 ) -> ToolResult:
@@ -158,7 +172,7 @@ async def dispatch(
         return refused(
             "invalid_arguments", f"{name}: the arguments must be one JSON object, but these are not: {given}"
         )
-    return await host.call(name, arguments, turn, progress=progress, before_run=before_run)
+    return await host.call(name, arguments, turn, call_id=call_id, progress=progress, before_run=before_run)
 
 
 def requested_calls(

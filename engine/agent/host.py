@@ -25,12 +25,17 @@ class ToolHost(Protocol):
 
     async def get_active_tool_definitions(self, context: Turn, query: str | None = None) -> list[ToolSpec]: ...
 
+    async def can_repeat(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether an interrupted call may be made again with the same id, although it has effects."""
+        ...
+
     async def call(
         self,
         name: str,
         arguments: Mapping[str, Any],
         turn: Turn | None = None,
         *,
+        call_id: str = "",
         progress: Callable[..., None] = no_progress,
         before_run: BeforeRun | None = None,
     ) -> ToolResult:
@@ -40,6 +45,7 @@ class ToolHost(Protocol):
             name: The name of the tool.
             arguments: Its arguments.
             turn: The turn that the call belongs to.
+            call_id: The id of the call; generated if empty.
             progress: Called with ``(message, fraction)`` while the tool runs.
             before_run: Awaited when the call has been admitted and is about to run. If it fails, the call does not run.
         """

@@ -43,6 +43,7 @@ from engine.policy.allow_lists import AllowLists
 from engine.policy.approval import ApprovalGuard
 from engine.policy.forms import PersonForms
 from engine.policy.gate import Gate
+from engine.policy.person_waits import PersonWaits
 from engine.policy.rate_limits import RateLimits
 from engine.policy.risk import AnnotationLog
 from engine.recovery.breaker import Breakers
@@ -208,8 +209,8 @@ async def compose(
         look_again=None if watch.final else later_requirements(watch, lasting_requirements),
     )
     discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
-    people, policy = people or People(), settings.policy
-    approval = ApprovalGuard(people.approver, policy.approval, expires_s=policy.approval_expires_s)
+    people, policy, waits = people or People(), settings.policy, PersonWaits()
+    approval = ApprovalGuard(people.approver, policy.approval, expires_s=policy.approval_expires_s, waits=waits)
     provides: dict[type, Any] = {
         **opened.provides,
         **({CallSecrets: secrets.calls} if secrets.calls is not None else {}),
@@ -240,7 +241,7 @@ async def compose(
     )
     pipeline = Pipeline(parts)
     provides |= {
-        InnerCalls: InnerCalls(registry.find, pipeline),
+        InnerCalls: InnerCalls(registry.find, pipeline, waits),
         AuditView: journal.audit,
         MovedContent: RunContents(databases.runs),
     }

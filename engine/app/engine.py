@@ -22,6 +22,7 @@ from engine.contract.background import BackgroundService
 from engine.contract.context import CallContext, Clock, no_progress
 from engine.contract.events import CallEvent
 from engine.contract.prompt_block import PromptBlocks
+from engine.contract.repeatable_calls import RepeatableCalls
 from engine.contract.result import ToolCall, ToolContext, ToolResult
 from engine.contract.run_summary import RunSummary
 from engine.contract.source import ToolSource
@@ -419,6 +420,11 @@ class Engine:
         return await self._components.pipeline.call(
             call, created, progress=progress, patient=patient, before_run=before_run
         )
+
+    async def can_repeat(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether an interrupted call may be made again with the same id, although it has effects."""
+        repeatable: RepeatableCalls | None = self._components.provides.get(RepeatableCalls)
+        return repeatable is not None and await repeatable.can_repeat(call_id, name, arguments)
 
     async def _execute(self, name: str, arguments: Mapping[str, Any], ctx: Any) -> ToolResult:
         """Run a call of `Registry.execute` through the pipeline.

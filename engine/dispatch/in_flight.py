@@ -1,6 +1,7 @@
 """Tracks running calls, cancels them by id, and enforces their deadlines with one shared timer."""
 
 import asyncio
+import contextlib
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
@@ -64,6 +65,8 @@ class InFlightCall:
         ctx: The tool's context; None until the tool is about to run.
         patient: Whether to retry when no box is free.
         before_run: Awaited when all guards have admitted the call, before the tool is started.
+        stops: How many inner calls wait for a person, while which the deadline stands still.
+        left_s: The time that was left when it was stopped.
     """
 
     call_id: str
@@ -86,6 +89,8 @@ class InFlightCall:
     ctx: CallContext | None = None
     patient: bool = True
     before_run: BeforeRun | None = None
+    stops: int = 0
+    left_s: float = math.inf
 
     def enter(self) -> None:
         """Mark the tool as started. If the tool blocks, its worker thread calls this method."""
@@ -156,6 +161,24 @@ class InFlightCalls:
         inflight.deadline = loop.time() + timeout_s
         if inflight.deadline < self._timer_at:
             self._set_timer(loop, inflight.deadline)
+
+    @contextlib.contextmanager
+    def clock_stopped(self, call_id: str) -> Iterator[None]:
+        """Stop the deadline of a call within the block. Blocks may overlap. Do nothing if the call is not in flight."""
+        inflight = self._by_id.get(call_id)
+        if inflight is None:
+            yield
+            return
+        loop = inflight.task.get_loop()
+        if inflight.stops == 0:
+            inflight.left_s, inflight.deadline = inflight.deadline - loop.time(), math.inf
+        inflight.stops += 1
+        try:
+            yield
+        finally:
+            inflight.stops -= 1
+            if inflight.stops == 0 and inflight.left_s < math.inf and not inflight.settled:
+                self.set_deadline(inflight, inflight.left_s)
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call. Its caller receives a result whose audit has the end ``killed``.

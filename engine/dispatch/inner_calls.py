@@ -4,8 +4,10 @@ A composite tool therefore cannot bypass a policy: allow-lists, limits, approval
 call, under the turn of the outer call. The id of an inner call begins with the id of its outer call.
 """
 
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from typing import Protocol
 
 from engine.contract.context import CallContext
 from engine.contract.failure import REFUSED, Failure, FailureClass
@@ -14,17 +16,46 @@ from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.dispatch.bind import CallRunner
 from engine.policy.access import no_module
+from engine.policy.person_waits import OnWait, PersonWaits
 
 DEEPEST = 8  # the maximum nesting of inner calls
+
+
+class InnerRunner(CallRunner, Protocol):
+    """Runs calls, and can stop the deadline of one."""
+
+    def clock_stopped(self, call_id: str) -> contextlib.AbstractContextManager[None]: ...
 
 
 class InnerCalls:
     """Runs inner calls. An engine has one instance, which tools get with `ctx.need(InnerCalls)`."""
 
-    def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: CallRunner) -> None:
+    def __init__(
+        self, find: Callable[[str], Awaitable[Tool | None]], calls: InnerRunner, waits: PersonWaits | None = None
+    ) -> None:
         self._find = find
         self._calls = calls
+        self._waits = waits or PersonWaits()
         self._depths: dict[str, int] = {}  # nesting depth of each inner call in flight, by id
+
+    def is_inner(self, call_id: str) -> bool:
+        """Return whether this is the id of an inner call in flight."""
+        return call_id in self._depths
+
+    @contextlib.contextmanager
+    def clock_stopped_in_waits(self, ctx: CallContext, also: OnWait) -> Iterator[None]:
+        """Within the block, stop the deadline of the outer call whenever an inner call waits for a person.
+
+        `also()` is entered for the time of each such wait.
+        """
+
+        @contextlib.contextmanager
+        def stopped() -> Iterator[None]:
+            with self._calls.clock_stopped(ctx.call_id), also():
+                yield
+
+        with self._waits.watched(ctx.call_id, stopped):
+            yield
 
     async def find(self, name: str, turn: Turn) -> Tool | None:
         """Return the tool with exactly this name or alias. Modules that the turn may not use are not searched."""

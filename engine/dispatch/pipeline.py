@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -163,6 +164,10 @@ class Pipeline:
         rendered = await self._engine_threads.run(partial(render, returned)) if large else render(returned)
         output, message, side_effects = rendered
         return CallEnd(OK, output, message, side_effects=side_effects)
+
+    def clock_stopped(self, call_id: str) -> AbstractContextManager[None]:
+        """Return a context in which the deadline of this call in flight stands still."""
+        return self._in_flight.clock_stopped(call_id)
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call in flight. Call it in the event loop. Return False if there is nothing to cancel."""

@@ -13,6 +13,7 @@ from engine.contract.canonical import digest
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.guard import Guard, GuardRequest
 from engine.contract.spec import ASKS_FOR_APPROVAL, Origin, ToolSpec
+from engine.policy.person_waits import PersonWaits
 
 EXPIRES_S = 300.0
 NOT_APPROVED = "not_approved"  # the reason of the failure of a call that was not approved
@@ -72,15 +73,24 @@ class Approver(Protocol):
 class ApprovalGuard(Guard):
     """A guard that asks for approval. It is the last guard, so that nothing comes between the approval and the call."""
 
-    def __init__(self, approver: Approver | None, mode: ApprovalMode, *, expires_s: float = EXPIRES_S) -> None:
+    def __init__(
+        self,
+        approver: Approver | None,
+        mode: ApprovalMode,
+        *,
+        expires_s: float = EXPIRES_S,
+        waits: PersonWaits | None = None,
+    ) -> None:
         """Create the guard.
 
         Args:
             approver: Asks the person. If it is None, nobody can be asked, and calls that need approval are refused.
             mode: Which calls need approval.
             expires_s: Seconds for which a request can be answered.
+            waits: Is told of each wait for an answer.
         """
         self._approver = approver
+        self._waits = waits or PersonWaits()
         self._mode = mode
         self._expires_s = expires_s
 
@@ -128,8 +138,9 @@ class ApprovalGuard(Guard):
         shown = json.loads(json.dumps(arguments, default=str))  # a copy that cannot change later
         question = ApprovalRequest(call_id, user, spec, shown, expected, self._expires_s)
         try:
-            async with asyncio.timeout(self._expires_s) as deadline:
-                answer = await self._approver.ask(question)
+            with self._waits.waiting(call_id):
+                async with asyncio.timeout(self._expires_s) as deadline:
+                    answer = await self._approver.ask(question)
         except Exception as error:
             if deadline.expired():
                 text = f"{name} was not run: nobody approved it within {self._expires_s:g} s."

@@ -230,7 +230,8 @@ async def run_to_end(
     try:
         await running.send(*request)
         refill = asyncio.get_running_loop().call_later(_REFILL_AFTER_S, server.refill)
-        async with asyncio.timeout(running.job.limits.wall_s + _BACKSTOP_S):
+        async with asyncio.timeout(running.job.limits.wall_s + _BACKSTOP_S) as backstop:
+            running.limit(backstop)
             outcome = await running.outcome()
         finished = True
     except TimeoutError:

@@ -69,6 +69,8 @@ class ForkedJob:
         self._seen = 0  # bytes of output
         self._stopped_for_output = False
         self._started = self._loop.time()
+        self._backstop: asyncio.Timeout | None = None
+        self._left_s: float | None = None  # seconds until the backstop, while the clock is stopped
         self.sent = False
 
     async def send(self, header: dict[str, Any], body: bytes, tree: int) -> None:
@@ -118,6 +120,25 @@ class ForkedJob:
         if self.sent and not self._answer.done():
             self._signals.append(self._loop.create_future())
             self._order({"signal": number})
+
+    def limit(self, backstop: asyncio.Timeout) -> None:
+        """Set the timeout that ends the job if its box does not. `pause` stops it, too."""
+        self._backstop = backstop
+
+    def pause(self) -> None:
+        """Stop the job's wall clock. Its processes go on, and all other limits apply."""
+        when = self._backstop.when() if self._backstop is not None else None
+        if self._backstop is not None and when is not None:
+            self._left_s = when - self._loop.time()
+            self._backstop.reschedule(None)
+            self._order({"paused": True})
+
+    def resume(self) -> None:
+        """Let the job's wall clock go on."""
+        if self._backstop is not None and self._left_s is not None:
+            self._backstop.reschedule(self._loop.time() + self._left_s)
+            self._left_s = None
+            self._order({"paused": False})
 
     async def signalled(self) -> None:
         """Wait until the box has sent every requested signal, or has ended."""

@@ -1,11 +1,12 @@
 """`AgentKernel`: one named kernel of an agent, and everything about it that outlives its process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sandbox.bridge.bridge import Answer
 from sandbox.contract import SandboxError
 from sandbox.kernels.cell_history import CellHistory
 from sandbox.kernels.kernel_client import KernelClient
@@ -76,12 +77,17 @@ class AgentKernel:
 
     @asynccontextmanager
     async def running(
-        self, code: str, limits: CellLimits | None = None, on_stream: OnStream | None = None
+        self,
+        code: str,
+        limits: CellLimits | None = None,
+        on_stream: OnStream | None = None,
+        answer: Answer | None = None,
     ) -> AsyncIterator[Cell]:
         """Run a cell like `run`, for a caller that has more to do before it delivers the result.
 
         If the block ends with an exception, the result was not delivered, so the state loss that this cell reports is
-        reported again by the next cell. `on_stream` is called with printed output as it arrives.
+        reported again by the next cell. `on_stream` is called with printed output as it arrives, and `answer` answers
+        what the kernel asks over its bridge while the cell runs.
         """
         if self.stopped:
             self.history, self.stopped = CellHistory(), False
@@ -91,7 +97,7 @@ class AgentKernel:
         self.users += 1
         try:
             async with self.turn:
-                cell = await self._run(code, limits or CellLimits(), on_stream)
+                cell = await self._run(code, limits or CellLimits(), on_stream, answer)
                 # Nothing is awaited between this and the caller's block, or after the block, so delivery is atomic.
                 undelivered, self.state_lost = self.state_lost, None
             cell = replace(cell, number=record.number, state_lost=undelivered)
@@ -146,6 +152,12 @@ class AgentKernel:
         finally:
             self.users -= 1
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock of the running cell within the block."""
+        with nullcontext() if self.client is None else self.client.kernel.bridge.paused():
+            yield
+
     def interrupt(self) -> None:
         """Interrupt the running cell, as Ctrl-C would."""
         if self.client is not None:
@@ -175,7 +187,7 @@ class AgentKernel:
         if client is not None:
             await client.end()
 
-    async def _run(self, code: str, limits: CellLimits, on_stream: OnStream | None) -> Cell:
+    async def _run(self, code: str, limits: CellLimits, on_stream: OnStream | None, answer: Answer | None) -> Cell:
         if self.ending is not None:
             await asyncio.wait((self.ending,))  # if the task failed, the next cell raises the error
         if self.client is not None and not self.client.kernel.alive:
@@ -184,7 +196,7 @@ class AgentKernel:
         client = self.client = self.client or await self.start(self)
         self.last_used = asyncio.get_running_loop().time()
         try:
-            cell = await client.run(code, limits, on_stream)
+            cell = await client.run(code, limits, on_stream, answer)
         except BaseException:
             self._end_cell_later(client, limits.grace_s)
             raise

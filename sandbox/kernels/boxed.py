@@ -14,6 +14,7 @@ from typing import Protocol, Self
 
 from jupyter_client.connect import KernelConnectionInfo
 
+from sandbox.bridge.bridge import Bridge
 from sandbox.contract import Job, Limits, Outcome
 from sandbox.kernels.spec import KernelDied, KernelSpec
 from sandbox.service_handle import ServiceHandle
@@ -82,6 +83,8 @@ class BoxedKernel:
     def __init__(self, handle: ServiceHandle, ended: "asyncio.Task[Outcome]", place: SocketLocation, key: str) -> None:
         self._handle = handle
         self._place = place
+        self.bridge = handle.bridge or Bridge()
+        """Answers the cells of the kernel while `Bridge.serving`, if the sandbox has bridges."""
         self.ended = ended
         """The task that runs the box. Its result is the outcome; it raises SandboxError if the box could not run."""
         self.key = key
@@ -100,7 +103,7 @@ class BoxedKernel:
             SandboxError: The box could not be started.
         """
         key = key or secrets.token_hex(_KEY_BYTES)
-        handle = ServiceHandle(tuple(PORTS.values()))
+        handle = ServiceHandle(tuple(PORTS.values()), Bridge())
         ended = asyncio.ensure_future(sandbox.run_service(job_of(spec, key), handle))
         kernel = cls(handle, ended, place or SocketLocation(), key)
         try:

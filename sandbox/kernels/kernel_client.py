@@ -8,6 +8,7 @@ from typing import Any, Self
 import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
+from sandbox.bridge.bridge import Answer
 from sandbox.contract import End, SandboxError
 from sandbox.kernels.boxed import BoxedKernel
 from sandbox.kernels.outputs import OnStream, Outputs
@@ -76,8 +77,12 @@ class KernelClient:
         await asyncio.wait((reply, self.kernel.ended), timeout=_READY_S, return_when=asyncio.FIRST_COMPLETED)
         reply.cancel()
 
-    async def run(self, code: str, limits: CellLimits, on_stream: OnStream | None = None) -> Cell:
+    async def run(
+        self, code: str, limits: CellLimits, on_stream: OnStream | None = None, answer: Answer | None = None
+    ) -> Cell:
         """Run one cell to its end. On a timeout the cell is interrupted; if it continues, the kernel is killed.
+
+        `answer` answers what the kernel asks over its bridge while the cell runs.
 
         Cancelling the call interrupts the cell without waiting for its end. `wait_for_end` and the next cell wait for
         the end.
@@ -87,10 +92,11 @@ class KernelClient:
         started = loop.time()
         outputs = Outputs(limits.kept_bytes, on_stream)
         await self.kernel.signalled()
-        request = self._request = self._client.execute(code, allow_stdin=False, stop_on_error=False)
         end = End.OK
         try:
-            reply = await self._until_idle(request, outputs, limits.output_bytes, limits.wall_s)
+            async with self.kernel.bridge.serving(answer):
+                request = self._request = self._client.execute(code, allow_stdin=False, stop_on_error=False)
+                reply = await self._until_idle(request, outputs, limits.output_bytes, limits.wall_s)
             if reply is None and self.kernel.alive:
                 end = End.OUTPUT if outputs.seen > limits.output_bytes else End.TIMEOUT
                 for _ in range(_INTERRUPTS):
@@ -168,7 +174,7 @@ class KernelClient:
         """
         reading = asyncio.ensure_future(self._read(request, outputs, most))
         try:
-            await asyncio.wait((reading, self.kernel.ended), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            await self._first_of(reading, wait_s)
             if reading.done():
                 return reading.result()
             ended = self.kernel.alive and not self._request  # the cell has ended, and only its reply is missing
@@ -179,6 +185,15 @@ class KernelClient:
             return None
         finally:
             reading.cancel()
+
+    async def _first_of(self, reading: "asyncio.Future[Any]", wait_s: float) -> None:
+        """Wait for the future, the kernel's end or `wait_s` seconds. Time in which the bridge is paused is extra."""
+        bridge, loop = self.kernel.bridge, asyncio.get_running_loop()
+        end = loop.time() + wait_s - bridge.paused_s
+        left = wait_s
+        while left > 0 and not reading.done() and self.kernel.alive:
+            await asyncio.wait((reading, self.kernel.ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            left = end + bridge.paused_s - loop.time()
 
     async def _read(self, request: str, outputs: Outputs, most: int) -> dict[str, Any] | None:
         while True:

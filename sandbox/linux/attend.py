@@ -56,7 +56,7 @@ def attend(
         EOFError: The engine is gone.
     """
     results = running.results
-    reason = _wait(running, channel, time.monotonic() + wall_s, watch, patient=patient)
+    reason = _wait(running, channel, _WallClock(wall_s), watch, patient=patient)
     used = watch.used_alone(running.pid) if not reason and results.complete else None
     with contextlib.suppress(ProcessLookupError):  # kill every other process of the box, including daemons of the job
         os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
@@ -83,7 +83,31 @@ def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Worke
     return WorkerEnd("", 0, bytes(results.received), watch.used_alone(worker_pid) or Used(0.0, 0))
 
 
-def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch: TreeWatch, *, patient: bool) -> str:
+class _WallClock:
+    """The time that a job has left. It can be stopped."""
+
+    def __init__(self, left_s: float) -> None:
+        self._left_s = left_s
+        self._end: float | None = time.monotonic() + left_s  # None while the clock is stopped
+
+    def set(self, *, stopped: bool) -> None:
+        """Stop the clock, or let it go on."""
+        if stopped and self._end is not None:
+            self._left_s, self._end = self._end - time.monotonic(), None
+        elif not stopped and self._end is None:
+            self._end = time.monotonic() + self._left_s
+
+    def until(self, moment: float) -> float:
+        """Return the seconds until this moment, or until the job's time is up, whichever is first."""
+        first = moment if self._end is None else min(moment, self._end)
+        return max(0.0, first - time.monotonic())
+
+    def is_over(self, now: float) -> bool:
+        """Return whether the job's time is up."""
+        return self._end is not None and now >= self._end
+
+
+def _wait(running: WorkerProcess, channel: socket.socket, clock: _WallClock, watch: TreeWatch, *, patient: bool) -> str:
     """Wait until the worker ends or must be ended. Return why it must be ended; "" if it reported or exited."""
     results = running.results
     exited, woken = os.pidfd_open(running.pid), wake_on_child()
@@ -93,8 +117,7 @@ def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch
     reason, pause = "", _FIRST_LOOK_S
     look_at = time.monotonic() + pause
     while not reason:
-        wait = max(0.0, min(look_at, deadline) - time.monotonic())
-        events = dict(poller.poll(wait * 1000))
+        events = dict(poller.poll(clock.until(look_at) * 1000))
         if woken in events:
             os.read(woken, _READ)
             reap_orphans(running.pid)
@@ -103,11 +126,11 @@ def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch
         if exited in events or results.complete:
             break
         if channel.fileno() in events:
-            reason = _carry_out(_order(channel), running.pid, channel)
+            reason = _carry_out(_order(channel), running.pid, channel, clock)
             continue
         # Checked on a schedule instead of when idle, because a job can cause events all the time.
         now = time.monotonic()
-        if now >= deadline:
+        if clock.is_over(now):
             reason = "timeout"
         elif now >= look_at:
             reason = watch.exceeded()
@@ -138,11 +161,16 @@ def reap_orphans(worker_pid: int) -> None:
             os.waitpid(ended.si_pid, 0)
 
 
-def _carry_out(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
-    """Carry out an order; return a reason to end the job, or "" for a signal, which goes to the worker's process group.
+def _carry_out(order: worker.Message, worker_pid: int, channel: socket.socket, clock: _WallClock) -> str:
+    """Carry out an order; return a reason to end the job, or "".
+
+    The order may stop the job's clock, let it go on, or send a signal to the worker's process group.
 
     A signal is acknowledged once it is sent. The engine waits for that, so a signal cannot hit a later request.
     """
+    if "paused" in order:
+        clock.set(stopped=order["paused"])
+        return ""
     if "signal" in order:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker_pid, order["signal"])

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
+from sandbox.bridge.bridge import Bridge
 from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings
 from sandbox.egress import plan, rules
 from sandbox.egress.gateway import Gateway
@@ -81,18 +82,38 @@ class NamespaceSandbox(ForkedSandbox):
             Busy: All boxes are in use, and the wait would be too long.
             SandboxError: The job could not be run, for a reason other than its code.
         """
+        return await self._run(job, on_output, None)
+
+    async def run_bridged(self, job: Job, bridge: Bridge, *, on_output: OnOutput | None = None) -> Outcome:
+        """Run one job whose programs can ask the engine for something. Closes the bridge.
+
+        Raises:
+            Busy: All boxes are in use, and the wait would be too long.
+            SandboxError: The job could not be run, for a reason other than its code.
+        """
+        try:
+            return await self._run(job, on_output, bridge)
+        finally:
+            await bridge.aclose()
+
+    async def _run(self, job: Job, on_output: OnOutput | None, bridge: Bridge | None) -> Outcome:
         egress = await self._plan(job.egress) if job.egress else None
         programs = self._programs_of_environments if job.requirements else self._programs
-        asked = request.build(job, programs, egress)
+        asked = request.build(job, programs, egress, bridged=bridge is not None)
         # Building an environment may take minutes, so it is done before the job counts as one of the running jobs.
         with await self._environment(job.requirements) as environment:
             await self._started(job.preload, environment)
             async with self._slots.slot(job.agent):
                 async with self._way_out(egress) if egress else contextlib.nullcontext() as gateway:
-                    way_out = gateway.open if gateway else None
-                    outcome = await self._in_a_box(
-                        job, environment, asked, lambda box: ForkedJob(box, job, on_output, way_out)
-                    )
+                    takers = [each for each in (bridge and bridge.opened, gateway and gateway.open) if each]
+
+                    def begin(box: ForkedBox) -> ForkedJob:
+                        running = ForkedJob(box, job, on_output, _in_order(takers))
+                        if bridge is not None:
+                            bridge.attach(running)
+                        return running
+
+                    outcome = await self._in_a_box(job, environment, asked, begin)
                 return replace(outcome, connections=gateway.connections) if gateway else outcome
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
@@ -108,15 +129,21 @@ class NamespaceSandbox(ForkedSandbox):
         if job.egress:
             raise SandboxError("A job that is a server cannot have egress.", remedy="Remove the job's destinations.")
         programs = self._programs_of_environments if job.requirements else self._programs
-        asked = request.build(job, programs, inlets=handle.ports)
+        bridge = handle.bridge
+        asked = request.build(job, programs, inlets=handle.ports, bridged=bridge is not None)
+        takers = [*([bridge.opened] if bridge is not None else ()), handle.opened]
 
         def begin(box: ForkedBox) -> ForkedJob:
-            running = ForkedJob(box, job, None, handle.opened)
+            running = ForkedJob(box, job, None, _in_order(takers))
             handle.attach(running)
             return running
 
-        with await self._environment(job.requirements) as environment:
-            return await self._in_a_box(job, environment, asked, begin)
+        try:
+            with await self._environment(job.requirements) as environment:
+                return await self._in_a_box(job, environment, asked, begin)
+        finally:
+            if bridge is not None:
+                await bridge.aclose()
 
     async def aclose(self) -> None:
         """Kill every box and end every template."""
@@ -149,3 +176,15 @@ class NamespaceSandbox(ForkedSandbox):
         server = ForkServer(PROGRAM, asdict(config), self._config.warm)
         await server.start()
         return server
+
+
+def _in_order(takers: Sequence[Callable[[Sequence[int]], None]]) -> Callable[[Sequence[int]], None] | None:
+    """Return a function that passes each group of sockets to the next taker, in the order in which a box sends them."""
+    if len(takers) <= 1:
+        return takers[0] if takers else None
+    left = list(takers)
+
+    def take(descriptors: Sequence[int]) -> None:
+        left.pop(0)(descriptors)
+
+    return take

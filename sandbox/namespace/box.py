@@ -79,6 +79,9 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
         frame, tree = frames.receive(channel)
         header = frames.header_of(frame)
         _mount(header, tree)
+        if header["bridge"]:
+            address, port = header["bridge"]
+            outlets.open_bridge(address, port, channel)
         if header["egress"]:
             outlets.open_all(header["egress"], channel)
         carrier = inlets.open_all(header["inlets"], channel) if header["inlets"] else None

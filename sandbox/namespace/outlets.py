@@ -93,6 +93,16 @@ def open_all(wanted: worker.Message, channel: socket.socket) -> None:
         end.close()
 
 
+def open_bridge(address: str, port: int, channel: socket.socket) -> None:
+    """Create the socket of the job's bridge and send it to the engine. It needs no route, being on loopback.
+
+    Raises:
+        OSError: The socket cannot be created.
+    """
+    with _listen(address, port) as end:
+        socket.send_fds(channel, [worker.pack({"kind": "outlets"})], [end.fileno()])
+
+
 def _listen(address: str, port: int) -> socket.socket:
     six = ":" in address
     end = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_STREAM)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sandbox.bridge import plan as bridge_plan
 from sandbox.linux import syscalls
 from sandbox.linux.syscalls import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY
 from sandbox.wire.paths import AUTHORITIES, AUTHORITY, PACKAGES, TMP, WORK
@@ -75,6 +76,7 @@ def build(plan: RootPlan) -> None:
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     trees = [(syscalls.open_tree(source), target) for source, target in _shown(plan)]
     links = [(name, os.readlink(name)) for name in _SYSTEM if os.path.islink(name)]
+    clients = bridge_plan.read_clients()
     devices = [(syscalls.open_tree(f"/dev/{name}"), name) for name in _DEVICES]
     new = TMP  # a folder every machine has; it is covered in this namespace only
     syscalls.mount("tmpfs", new, "tmpfs", syscalls.MS_NOSUID, "size=4m,nr_inodes=4096,mode=0755")
@@ -85,6 +87,7 @@ def build(plan: RootPlan) -> None:
         _attach(tree, new + target, folder=source_is_folder, attributes=MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV)
     for folder in ("dev/shm", PTS[1:], "proc", TMP[1:], WORK[1:], BOX[1:], "etc", "root", "home", "var", "run"):
         os.makedirs(f"{new}/{folder}", exist_ok=True)
+    bridge_plan.install(clients, new)
     for tree, name in devices:
         # Read-only protects the mode of the node; the device can still be written to.
         _attach(tree, f"{new}/dev/{name}", folder=False, attributes=MOUNT_ATTR_RDONLY)

@@ -6,11 +6,12 @@ The header's fields:
     files: [[path, size], …], in the order of the body.
     stdin: The number of bytes at the end of the body.
     env, argv, limits, collect: As in the job.
-    code, call, command: What to run.
+    code, prelude, call, command: What to run.
     mount: How the job may write to its workspace; "" without a workspace.
     egress: null, or where the box listens in place of the allowed destinations, its /etc/hosts, and the certificate of
         an authority that it trusts (`sandbox.namespace.outlets`).
     inlets: Ports of the box that the engine connects to (`sandbox.namespace.inlets`).
+    bridge: null, or the [address, port] at which the box's programs ask the engine (`sandbox.bridge`).
     stay: Whether the worker waits to be killed after its answer, so that its resource usage can be read.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import asdict, fields
 from pathlib import PurePosixPath
 from typing import Any
 
+from sandbox.bridge import plan as bridge_plan
 from sandbox.contract import Call, Job, Language, SandboxError
 from sandbox.egress.plan import EgressPlan, environment
 from sandbox.wire.paths import AUTHORITIES, AUTHORITY, TMP, WORK
@@ -33,9 +35,14 @@ _NODE_HEAP_SHARE = 0.75  # V8's old space as a share of the memory limit; the re
 
 
 def build(
-    job: Job, programs: Programs, egress: EgressPlan | None = None, inlets: Sequence[int] = ()
+    job: Job,
+    programs: Programs,
+    egress: EgressPlan | None = None,
+    inlets: Sequence[int] = (),
+    *,
+    bridged: bool = False,
 ) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the body of the job's frame.
+    """Return the header and the body of the job's frame. `bridged` is whether its programs can ask the engine.
 
     Raises:
         SandboxError: The job is not valid.
@@ -55,9 +62,17 @@ def build(
         "folder": folder,
         "files": [[path, len(data)] for path, data in files.items()],
         "stdin": len(job.stdin),
-        "env": _environment({**(_of_egress(egress) if egress else {}), **job.env}, programs),
+        "env": _environment(
+            {
+                **(_of_egress(egress) if egress else {}),
+                **(bridge_plan.environment(programs.path, programs.packages) if bridged else {}),
+                **job.env,
+            },
+            programs,
+        ),
         "argv": list(job.argv),
         "code": job.code,
+        "prelude": job.prelude,
         "call": _call(job.call) if job.call else None,
         "command": command,
         "limits": asdict(job.limits),
@@ -65,6 +80,7 @@ def build(
         "collect": list(job.collect),
         "egress": {"listen": egress.listen, "hosts": egress.hosts, "authority": egress.authority} if egress else None,
         "inlets": list(inlets),
+        "bridge": [bridge_plan.ADDRESS, bridge_plan.PORT] if bridged else None,
         "stay": True,
     }
     return header, body

@@ -44,6 +44,9 @@ class Bench:
         self.blocks = NO_BLOCKS
         self.summaries: list[RunSummary] = []
 
+    async def can_repeat(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> bool:
+        return False
+
     async def prompt_blocks(self, context: Turn | None, message: str) -> PromptBlocks:
         return self.blocks
 
@@ -60,6 +63,7 @@ class Bench:
         arguments: Mapping[str, Any],
         turn: Turn | None = None,
         *,
+        call_id: str = "",
         progress: Any = None,
         before_run: Any = None,
     ) -> ToolResult:
@@ -469,6 +473,7 @@ async def test_progress_of_a_tool_is_an_event_of_its_call() -> None:
             arguments: Mapping[str, Any],
             turn: Turn | None = None,
             *,
+            call_id: str = "",
             progress: Any = None,
             before_run: Any = None,
         ) -> ToolResult:

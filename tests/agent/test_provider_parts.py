@@ -81,6 +81,9 @@ class Host:
         self.called = asyncio.Event()
         self.released = asyncio.Event()
 
+    async def can_repeat(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> bool:
+        return False
+
     async def prompt_blocks(self, context: Turn | None, message: str) -> PromptBlocks:
         return NO_BLOCKS
 

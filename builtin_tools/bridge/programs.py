@@ -1,0 +1,67 @@
+"""`Programs`: the service through which `execute` records the programs of runs, so that they can be run again."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from builtin_tools.bridge.program_calls import CallBounds, ProgramCalls
+from builtin_tools.bridge.program_record import ProgramRecord
+from builtin_tools.bridge.program_store import ProgramStore
+from engine.contract.context import CallContext
+from engine.contract.repeatable_calls import RepeatableCalls
+from sandbox.contract import Job
+
+_NAME = "knackbox"  # how programs import the client, and how the command for shells begins
+_SEED_BYTES = 16
+
+
+class Programs(RepeatableCalls):
+    """The programs of one engine."""
+
+    def __init__(self, store: ProgramStore, bounds: CallBounds | None = None) -> None:
+        self._store = store
+        self._bounds = bounds or CallBounds()
+
+    async def can_repeat(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether this is a call of `execute` whose program is on record, or would be if it had begun."""
+        if name != "execute":
+            return False
+        tools, code = arguments.get("tools"), str(arguments.get("code", ""))
+        if not arguments.get("stateful") and (tools is True or (tools is None and wants_tools(None, code))):
+            return True
+        return await asyncio.to_thread(self._store.has, call_id)
+
+    async def begin(self, ctx: CallContext, code: str) -> tuple[ProgramCalls, str]:
+        """Begin a program, or one that was interrupted again.
+
+        Only programs of runs are recorded, since nobody repeats any other call.
+
+        Args:
+            ctx: The context of the call of `execute`.
+            code: A digest of everything that decides what the program does.
+
+        Returns:
+            What answers the program, and Python code that must run before it (`Job.prelude`).
+        """
+        if not ctx.turn.run or not ctx.call_id:
+            return ProgramCalls(ctx, bounds=self._bounds), ""
+        seed = secrets.token_hex(_SEED_BYTES)
+        program = await asyncio.to_thread(self._store.open, ctx.call_id, ctx.turn.run, ctx.turn.user, code, seed)
+        record = ProgramRecord(self._store, program)
+        prelude = f"import knackbox_world\nknackbox_world.begin({program.seed!r}, {record.earlier_readings!r})"
+        return ProgramCalls(ctx, record, self._bounds), prelude
+
+
+def code_of(job: Job) -> str:
+    """Return a text that differs if the job's program does."""
+    return json.dumps([job.language, job.code, job.argv, job.stdin.hex(), sorted(job.files), list(job.requirements)])
+
+
+def wants_tools(tools: bool | None, *sources: str) -> bool:
+    """Return whether a program gets a bridge: if it is asked for or, unless decided, if a source names the client.
+
+    A program that does not use it gets none, so that nothing can misuse it.
+    """
+    return any(_NAME in source for source in sources) if tools is None else tools

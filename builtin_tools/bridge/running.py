@@ -1,0 +1,62 @@
+"""Runs a job of `execute` with a bridge, over which its program calls the tools of the turn."""
+
+from dataclasses import replace
+
+from builtin_tools.bridge.program_calls import ProgramCalls
+from builtin_tools.bridge.programs import Programs, code_of
+from engine.contract.canonical import digest
+from engine.contract.context import CallContext, no_progress
+from engine.contract.failure import refusal
+from engine.dispatch.forwarding import Pieces
+from engine.dispatch.inner_calls import InnerCalls
+from engine.dispatch.refusals import not_configured
+from sandbox.bridge.bridge import Bridge, BridgedSandbox
+from sandbox.contract import Job, Outcome
+
+
+def cell_calls(ctx: CallContext, tools: bool | None) -> ProgramCalls | None:
+    """Return what answers a cell of this call; None if it gets no answers.
+
+    Unless decided, every cell does that a person or a model runs, because an earlier one may have imported the client.
+
+    Raises:
+        ToolFailure: Tools are asked for, but the call is itself made by a program or a tool.
+    """
+    inner = ctx.services.get(InnerCalls)
+    if tools or (tools is None and inner is not None and not inner.is_inner(ctx.call_id)):
+        _bridged_sandbox(ctx)
+        return ProgramCalls(ctx)
+    return None
+
+
+async def run_program(ctx: CallContext, job: Job, *, with_tools: bool) -> tuple[Outcome, str]:
+    """Run the job of a program, and return its outcome and a summary of its calls.
+
+    The clocks of its box and of the call stand still while one of its calls waits for a person.
+
+    Raises:
+        ToolFailure: The program may not call tools, waits for an approval, or differs from its earlier execution.
+        Busy: All boxes are in use.
+        SandboxError: The job could not be run, for a reason other than its code.
+    """
+    on_output = None if ctx.progress is no_progress else Pieces(ctx)
+    if not with_tools:
+        return await ctx.sandbox.run(job, on_output=on_output), ""
+    sandbox = _bridged_sandbox(ctx)
+    calls, prelude = await ctx.need(Programs).begin(ctx, digest(code_of(job)))
+    bridge = Bridge(calls.answer)
+    try:
+        with calls.clock_stopped_in_waits(bridge.paused):
+            outcome = await sandbox.run_bridged(replace(job, prelude=prelude), bridge, on_output=on_output)
+    finally:
+        made = await calls.finish()
+    calls.raise_if_stopped(made)
+    return outcome, made
+
+
+def _bridged_sandbox(ctx: CallContext) -> BridgedSandbox:
+    if ctx.need(InnerCalls).is_inner(ctx.call_id):
+        raise refusal("A program that another tool runs cannot call tools.", "nested")
+    if not isinstance(ctx.sandbox, BridgedSandbox):
+        raise not_configured(f"Programs cannot call tools in the sandbox {ctx.sandbox.name!r}. Call them one by one.")
+    return ctx.sandbox
