@@ -5,13 +5,15 @@ from dataclasses import replace
 from builtin_tools.bridge.program_calls import ProgramCalls
 from builtin_tools.bridge.programs import Programs, code_of
 from engine.contract.canonical import digest
-from engine.contract.context import CallContext, no_progress
+from engine.contract.context import CallContext, MissingService, no_progress
 from engine.contract.failure import refusal
+from engine.dispatch.call_secrets import CallSecrets
 from engine.dispatch.forwarding import Pieces
 from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.refusals import not_configured
 from sandbox.bridge.bridge import Bridge, BridgedSandbox
 from sandbox.contract import Job, Outcome
+from sandbox.secrets.secret import variables
 
 
 def cell_calls(ctx: CallContext, tools: bool | None) -> ProgramCalls | None:
@@ -42,6 +44,7 @@ async def run_program(ctx: CallContext, job: Job, *, with_tools: bool) -> tuple[
     on_output = None if ctx.progress is no_progress else Pieces(ctx)
     if not with_tools:
         return await ctx.sandbox.run(job, on_output=on_output), ""
+    job = replace(job, env=_placeholders(ctx) | dict(job.env))
     sandbox = _bridged_sandbox(ctx)
     calls, prelude = await ctx.need(Programs).begin(ctx, digest(code_of(job)))
     bridge = Bridge(calls.answer)
@@ -52,6 +55,14 @@ async def run_program(ctx: CallContext, job: Job, *, with_tools: bool) -> tuple[
         made = await calls.finish()
     calls.raise_if_stopped(made)
     return outcome, made
+
+
+def _placeholders(ctx: CallContext) -> dict[str, str]:
+    """Return the variables with the placeholders of secrets that some tool may have. Only that tool gets the value."""
+    try:
+        return variables(ctx.need(CallSecrets).for_tools)
+    except MissingService:  # no secret is configured
+        return {}
 
 
 def _bridged_sandbox(ctx: CallContext) -> BridgedSandbox:

@@ -42,6 +42,11 @@ class CallSecrets:
         self._placeholder = re.compile("|".join(map(re.escape, self._names)))
         self.redactor = Redactor(secrets) if secrets else None
 
+    @property
+    def for_tools(self) -> tuple[Secret, ...]:
+        """The secrets that at least one tool may have."""
+        return tuple(secret for secret in self._secrets if self._tools.get(secret.name))
+
     def placeholders(self, tools: Collection[str]) -> dict[str, str]:
         """Return the placeholders, by name, of the secrets that at least one of these tools may have."""
         wanted = frozenset(tools)
