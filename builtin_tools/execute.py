@@ -67,6 +67,7 @@ async def execute(
     stateful: bool = False,
     kernel: KernelName = DEFAULT_NAME,
     tools: bool | None = None,
+    plan: bool = False,
 ) -> Produced[RunOutput | CellOutput]:
     """Run Python, Node or Bash code, or a program in your workspace, in an isolated box and return what it printed.
 
@@ -97,14 +98,17 @@ async def execute(
         stateful: Run the code as a cell of a kernel, which keeps variables between calls.
         kernel: Name of your kernel, for `stateful`. A new name starts a new kernel.
         tools: Whether the code can call tools. By default a cell can, and a program if it mentions `knackbox`.
+        plan: Collect the calls of the program that would change something. A person approves them as one list, and
+            they are made after the program has ended, in this order. In the program such a call returns
+            `{"planned": number}`.
     """
     if bool(code) == bool(filename):
         problem = "Both `code` and `filename` are set" if code else "`code` is missing"
         raise wrong_arguments(f"{problem}. Set either `code`, or `filename` to run a file in the workspace.")
     if stateful:
-        if filename or args or skill:
+        if filename or args or skill or plan:
             raise wrong_arguments(
-                "A cell accepts no `filename`, no `skill` and no `args`: omit them, or omit `stateful`."
+                "A cell accepts no `filename`, no `skill`, no `args` and no `plan`: omit them, or omit `stateful`."
             )
         if language not in {"python", None}:
             raise wrong_arguments(f"`stateful` is for Python only: omit it to run {language} code.")
@@ -130,7 +134,8 @@ async def execute(
     )
     root = ctx.workspace.root
     before = await asyncio.to_thread(files_in, root)
-    outcome, made = await run_program(ctx, job, with_tools=wants_tools(tools, code, source))
+    with_tools = plan or wants_tools(tools, code, source)
+    outcome, made = await run_program(ctx, job, with_tools=with_tools, plan_for=execute.spec if plan else None)
     if not outcome.ok:
         raise failure_of(outcome, filename or f"The {language} code", made)
     created = await asyncio.to_thread(created_since, before, root)

@@ -11,6 +11,7 @@ from engine.contract.result import ToolResult
 _INLINE = 1 << 20  # characters of a value that is sent at once
 _START = 500
 _HELD = 64 << 20  # characters of large results that one program may have read from
+UNSURE = "may_have_happened"  # the reason of the failure of a call whose effect is unknown
 _UNPLAIN = "The result is not JSON."
 
 
@@ -67,7 +68,7 @@ def plain_answer(result: ToolResult) -> dict[str, Any]:
         failure.reason,
         result.text,
         failure_class=failure.failure_class,
-        may_have_happened=failure.may_have_started and not failure.replay_safe,
+        may_have_happened=failure.reason == UNSURE or (failure.may_have_started and not failure.replay_safe),
     )
     if result.output is not None:
         given["failed"]["output"] = result.output

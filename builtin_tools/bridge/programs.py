@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from builtin_tools.bridge.planned_calls import Plan
 from builtin_tools.bridge.program_calls import CallBounds, ProgramCalls
 from builtin_tools.bridge.program_record import ProgramRecord
 from builtin_tools.bridge.program_store import ProgramStore
@@ -33,7 +34,7 @@ class Programs(RepeatableCalls):
             return True
         return await asyncio.to_thread(self._store.has, call_id)
 
-    async def begin(self, ctx: CallContext, code: str) -> tuple[ProgramCalls, str]:
+    async def begin(self, ctx: CallContext, code: str, plan: Plan | None) -> tuple[ProgramCalls, str]:
         """Begin a program, or one that was interrupted again.
 
         Only programs of runs are recorded, since nobody repeats any other call.
@@ -41,17 +42,18 @@ class Programs(RepeatableCalls):
         Args:
             ctx: The context of the call of `execute`.
             code: A digest of everything that decides what the program does.
+            plan: Collects the calls that change something; None to make them.
 
         Returns:
             What answers the program, and Python code that must run before it (`Job.prelude`).
         """
         if not ctx.turn.run or not ctx.call_id:
-            return ProgramCalls(ctx, bounds=self._bounds), ""
+            return ProgramCalls(ctx, bounds=self._bounds, plan=plan), ""
         seed = secrets.token_hex(_SEED_BYTES)
         program = await asyncio.to_thread(self._store.open, ctx.call_id, ctx.turn.run, ctx.turn.user, code, seed)
         record = ProgramRecord(self._store, program)
         prelude = f"import knackbox_world\nknackbox_world.begin({program.seed!r}, {record.earlier_readings!r})"
-        return ProgramCalls(ctx, record, self._bounds), prelude
+        return ProgramCalls(ctx, record, self._bounds, plan), prelude
 
 
 def code_of(job: Job) -> str:

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+from builtin_tools.bridge.plan_execution import carry_out
+from builtin_tools.bridge.planned_calls import Plan
 from builtin_tools.bridge.program_calls import ProgramCalls
 from builtin_tools.bridge.programs import Programs, code_of
 from engine.contract.canonical import digest
 from engine.contract.context import CallContext, MissingService, no_progress
 from engine.contract.failure import refusal
+from engine.contract.spec import ToolSpec
 from engine.dispatch.call_secrets import CallSecrets
 from engine.dispatch.forwarding import Pieces
 from engine.dispatch.inner_calls import InnerCalls
@@ -31,8 +34,12 @@ def cell_calls(ctx: CallContext, tools: bool | None) -> ProgramCalls | None:
     return None
 
 
-async def run_program(ctx: CallContext, job: Job, *, with_tools: bool) -> tuple[Outcome, str]:
-    """Run the job of a program, and return its outcome and a summary of its calls.
+async def run_program(
+    ctx: CallContext, job: Job, *, with_tools: bool, plan_for: ToolSpec | None = None
+) -> tuple[Outcome, str]:
+    """Run the job of a program, and return its outcome, with a text about its calls.
+
+    With `plan_for`, the spec of `execute`, its changing calls are collected, and made after a person has approved them.
 
     The clocks of its box and of the call stand still while one of its calls waits for a person.
 
@@ -46,15 +53,19 @@ async def run_program(ctx: CallContext, job: Job, *, with_tools: bool) -> tuple[
         return await ctx.sandbox.run(job, on_output=on_output), ""
     job = replace(job, env=_placeholders(ctx) | dict(job.env))
     sandbox = _bridged_sandbox(ctx)
-    calls, prelude = await ctx.need(Programs).begin(ctx, digest(code_of(job)))
+    plan = Plan() if plan_for is not None else None
+    calls, prelude = await ctx.need(Programs).begin(ctx, digest(code_of(job)), plan)
     bridge = Bridge(calls.answer)
     try:
         with calls.clock_stopped_in_waits(bridge.paused):
             outcome = await sandbox.run_bridged(replace(job, prelude=prelude), bridge, on_output=on_output)
+        done = ""
+        if plan is not None and plan_for is not None and outcome.ok and not (calls.unapproved or calls.diverged):
+            done = "\n".join(["Plan:", *map(str, await carry_out(ctx, plan_for, calls, plan))]) if plan.lines else ""
     finally:
         made = await calls.finish()
     calls.raise_if_stopped(made)
-    return outcome, made
+    return outcome, "\n".join(filter(None, (done, made)))
 
 
 def _placeholders(ctx: CallContext) -> dict[str, str]:

@@ -43,6 +43,17 @@ def stub(spec: ToolSpec) -> str:
     return f"{signature(spec)}  # {' '.join(spec.summary.split())}"
 
 
+def described(spec: ToolSpec) -> dict[str, Any]:
+    """Return everything that the author of a program needs to know about a tool, as JSON."""
+    return {
+        "name": spec.name,
+        "signature": signature(spec),
+        "description": spec.description,
+        "parameters": dict(spec.parameters),
+        "returns": None if spec.returns is None else dict(spec.returns),
+    }
+
+
 def _type(schema: Any) -> str:
     if not isinstance(schema, Mapping):
         return "object"

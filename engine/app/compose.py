@@ -43,6 +43,7 @@ from engine.policy.allow_lists import AllowLists
 from engine.policy.approval import ApprovalGuard
 from engine.policy.forms import PersonForms
 from engine.policy.gate import Gate
+from engine.policy.granted_approvals import GrantedApprovals
 from engine.policy.person_waits import PersonWaits
 from engine.policy.rate_limits import RateLimits
 from engine.policy.risk import AnnotationLog
@@ -209,8 +210,8 @@ async def compose(
         look_again=None if watch.final else later_requirements(watch, lasting_requirements),
     )
     discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
-    people, policy, waits = people or People(), settings.policy, PersonWaits()
-    approval = ApprovalGuard(people.approver, policy.approval, expires_s=policy.approval_expires_s, waits=waits)
+    people, waits, granted = people or People(), PersonWaits(), GrantedApprovals()
+    approval = approval_guard(settings, people, waits, granted)
     provides: dict[type, Any] = {
         **opened.provides,
         **({CallSecrets: secrets.calls} if secrets.calls is not None else {}),
@@ -241,7 +242,7 @@ async def compose(
     )
     pipeline = Pipeline(parts)
     provides |= {
-        InnerCalls: InnerCalls(registry.find, pipeline, waits),
+        InnerCalls: InnerCalls(registry.find, pipeline, waits, granted),
         AuditView: journal.audit,
         MovedContent: RunContents(databases.runs),
     }
@@ -304,6 +305,14 @@ def later_requirements(watch: SandboxWatch, others: frozenset[str]) -> Callable[
         return None if looking is None else after(looking)
 
     return look_again
+
+
+def approval_guard(settings: Settings, people: People, waits: PersonWaits, granted: GrantedApprovals) -> ApprovalGuard:
+    """Return the guard that asks for approval as configured."""
+    policy = settings.policy
+    return ApprovalGuard(
+        people.approver, policy.approval, expires_s=policy.approval_expires_s, waits=waits, granted=granted
+    )
 
 
 def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -> list[Guard]:

@@ -16,6 +16,7 @@ from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.dispatch.bind import CallRunner
 from engine.policy.access import no_module
+from engine.policy.granted_approvals import GrantedApprovals
 from engine.policy.person_waits import OnWait, PersonWaits
 
 DEEPEST = 8  # the maximum nesting of inner calls
@@ -31,11 +32,16 @@ class InnerCalls:
     """Runs inner calls. An engine has one instance, which tools get with `ctx.need(InnerCalls)`."""
 
     def __init__(
-        self, find: Callable[[str], Awaitable[Tool | None]], calls: InnerRunner, waits: PersonWaits | None = None
+        self,
+        find: Callable[[str], Awaitable[Tool | None]],
+        calls: InnerRunner,
+        waits: PersonWaits | None = None,
+        approvals: GrantedApprovals | None = None,
     ) -> None:
         self._find = find
         self._calls = calls
         self._waits = waits or PersonWaits()
+        self._approvals = approvals or GrantedApprovals()
         self._depths: dict[str, int] = {}  # nesting depth of each inner call in flight, by id
 
     def is_inner(self, call_id: str) -> bool:
@@ -61,7 +67,11 @@ class InnerCalls:
         """Return the tool with exactly this name or alias. Modules that the turn may not use are not searched."""
         return None if no_module(name, turn) else await self._find(name)
 
-    async def call(self, ctx: CallContext, call: ToolCall) -> ToolResult:
+    def clock_stopped(self, ctx: CallContext) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the deadline of the outer call stands still."""
+        return self._calls.clock_stopped(ctx.call_id)
+
+    async def call(self, ctx: CallContext, call: ToolCall, *, approved: bool = False) -> ToolResult:
         """Run an inner call for the outer call of `ctx`. The outer call's listener receives the progress.
 
         The inner call is refused (DIAGNOSTIC) if it is nested more than `DEEPEST` levels deep.
@@ -69,6 +79,7 @@ class InnerCalls:
         Args:
             ctx: The context of the outer call.
             call: The inner call. Its id is the position of the inner call within the outer call.
+            approved: Whether a person has approved exactly this call already, within the outer call.
         """
         depth = self._depths.get(ctx.call_id, 0) + 1
         known = ctx.tool_context and replace(ctx.tool_context, raw_arg="")
@@ -78,7 +89,10 @@ class InnerCalls:
             text = f"{call.name} was not run: calls are nested more than {DEEPEST} deep."
             return ToolResult(success=False, error=text, failure=failure, audit=Audit(call.name, inner.id, end=REFUSED))
         self._depths[inner.id] = depth
+        if approved:
+            self._approvals.grant(inner.id)
         try:
             return await self._calls.call(inner, ctx.turn, progress=ctx.progress)
         finally:
+            self._approvals.withdraw(inner.id)
             self._depths.pop(inner.id, None)

@@ -13,6 +13,7 @@ from engine.contract.canonical import digest
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.guard import Guard, GuardRequest
 from engine.contract.spec import ASKS_FOR_APPROVAL, Origin, ToolSpec
+from engine.policy.granted_approvals import GrantedApprovals
 from engine.policy.person_waits import PersonWaits
 
 EXPIRES_S = 300.0
@@ -80,6 +81,7 @@ class ApprovalGuard(Guard):
         *,
         expires_s: float = EXPIRES_S,
         waits: PersonWaits | None = None,
+        granted: GrantedApprovals | None = None,
     ) -> None:
         """Create the guard.
 
@@ -88,9 +90,11 @@ class ApprovalGuard(Guard):
             mode: Which calls need approval.
             expires_s: Seconds for which a request can be answered.
             waits: Is told of each wait for an answer.
+            granted: Calls that were approved already, in a list.
         """
         self._approver = approver
         self._waits = waits or PersonWaits()
+        self._granted = granted or GrantedApprovals()
         self._mode = mode
         self._expires_s = expires_s
 
@@ -120,7 +124,8 @@ class ApprovalGuard(Guard):
         """
         if request.turn.trial:
             raise _refused(f"{request.spec.name} needs a person's approval, so it cannot be called in a trial.")
-        await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
+        if not self._granted.use(request.call_id):
+            await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
 
     async def confirm(self, spec: ToolSpec, arguments: Mapping[str, Any], *, call_id: str, user: str) -> str:
         """Ask for approval of these arguments, whatever the mode is, and return the name of the approver.

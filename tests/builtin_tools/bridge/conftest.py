@@ -1,6 +1,7 @@
 """An engine with a real home and real boxes, whose programs call tools, among them some that only tests have."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 
 from engine.app.engine import Engine
 from engine.app.people import People
+from engine.app.settings import Settings
 from engine.contract.result import ToolResult
 from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
+from engine.policy.forms import Form
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 
@@ -24,6 +27,7 @@ class Ledger:
     def __init__(self) -> None:
         self.paid: list[str] = []
         self.looked = 0
+        self.values: dict[str, str] = {}
 
 
 class Answers:
@@ -31,10 +35,17 @@ class Answers:
 
     def __init__(self) -> None:
         self.approve = True
+        self.wait_for: asyncio.Event | None = None
+        self.before_answer: Callable[[], object] = lambda: None
         self.asked: list[ApprovalRequest] = []
+        self.begun = asyncio.Event()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(request)
+        self.begun.set()
+        if self.wait_for is not None:
+            await self.wait_for.wait()
+        self.before_answer()
         return ApprovalAnswer(self.approve, request.digest, by="Grace")
 
 
@@ -55,7 +66,7 @@ def tools_of(ledger: Ledger) -> StaticSource:
     def look_up(key: str) -> str:
         """Return the value of a key."""
         ledger.looked += 1
-        return f"value of {key}"
+        return ledger.values.get(key, f"value of {key}")
 
     @tool(annotations=Annotations(requires_confirmation=True))
     def pay(order: str, amount: int = 1) -> str:
@@ -71,10 +82,37 @@ def tools_of(ledger: Ledger) -> StaticSource:
     return StaticSource("tests", [look_up, pay, many_lines])
 
 
+class Filler:
+    """Fills in forms with the same answers, and keeps the forms."""
+
+    def __init__(self, given: Mapping[str, str], filled: list[Form]) -> None:
+        self._given = given
+        self._filled = filled
+
+    async def fill(self, form: Form) -> Mapping[str, str] | None:
+        self._filled.append(form)
+        return self._given
+
+
 @pytest.fixture
-async def engine(tmp_path: Path, ledger: Ledger, answers: Answers) -> AsyncIterator[Engine]:
-    people = People(approver=answers)
-    async with Engine.open(tmp_path / "home", sources=[tools_of(ledger)], people=people) as opened:
+def filled() -> list[Form]:
+    return []
+
+
+@pytest.fixture
+def engine_with() -> Mapping[str, str] | None:
+    """Return the answers to forms; None if nobody fills them in."""
+    return None
+
+
+@pytest.fixture
+async def engine(
+    tmp_path: Path, ledger: Ledger, answers: Answers, filled: list[Form], engine_with: Mapping[str, str] | None
+) -> AsyncIterator[Engine]:
+    settings = Settings.model_validate({"policy": {"approval": "confirmation"}})
+    filler = None if engine_with is None else Filler(engine_with, filled)
+    people, sources = People(approver=answers, filler=filler), [tools_of(ledger)]
+    async with Engine.open(tmp_path / "home", settings=settings, sources=sources, people=people) as opened:
         yield opened
 
 
