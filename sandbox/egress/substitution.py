@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from urllib.parse import quote, quote_plus
 
 from sandbox.secrets.redactor import Redactor
-from sandbox.secrets.replacing import Needles, StreamReplacer
+from sandbox.secrets.replacing import Needles, Replacement, StreamReplacer
 from sandbox.secrets.secret import Secret
 
 _BASIC = re.compile(rb"(?i)(basic[ \t]+)([A-Za-z0-9+/=]+)[ \t]*")
@@ -66,7 +66,7 @@ class Substitution:
     def refusing_stream(self) -> StreamReplacer:
         """Return what passes a body on unchanged, and raises PlaceholderInLongBody if it contains a placeholder."""
 
-        def refuse(_: re.Match[bytes]) -> bytes:
+        def refuse(_: int, __: bytes) -> bytes:
             raise PlaceholderInLongBody
 
         return StreamReplacer(self._needles, refuse)
@@ -75,8 +75,8 @@ class Substitution:
         """Return the fields of a response with placeholders."""
         return [(self.redactor.raw(name), self.redactor.raw(value)) for name, value in fields]
 
-    def _value(self, encode: Encode) -> Callable[[re.Match[bytes]], bytes]:
-        return lambda match: encode(self._values[(match.lastindex or 1) - 1]).encode()
+    def _value(self, encode: Encode) -> Replacement:
+        return lambda number, _: encode(self._values[number]).encode()
 
 
 def _encoder(content_type: bytes) -> Encode:

@@ -1,6 +1,5 @@
 """`Redactor`: replaces the values of secrets by their placeholders, in text, JSON values, bytes and streams."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -24,20 +23,17 @@ class Redactor:
         known = sorted(secrets, key=lambda each: -len(each.value))
         forms = [encodings(secret.value) for secret in known]
         self._placeholders = [secret.placeholder for secret in known]
-        self._lowered = frozenset(form.lower() for group in forms for form in group)
-        self._text = re.compile("|".join(f"({'|'.join(map(re.escape, group))})" for group in forms), re.IGNORECASE)
-        self._needles = Needles([[form.encode() for form in group] for group in forms], ignore_case=True)
+        self._lowered = tuple({form.lower(): None for group in forms for form in group})
+        self._shortest = min(len(form) for group in forms for form in group)  # some texts are longer in lower case
+        self._needles = Needles(map(_in_bytes, forms), ignore_case=True)
 
     def text(self, text: str) -> str:
         """Return the text with placeholders."""
-        lowered = text.lower()
-        if not any(form in lowered for form in self._lowered):  # much faster than the pattern
-            return text
-        return self._text.sub(self._shown, text)
+        return self._replaced(text, self._shown) if self._may_contain(text) else text
 
     def raw(self, data: bytes) -> bytes:
         """Return the bytes with placeholders. Values are expected in UTF-8."""
-        return self._needles.replace(data, self._shown_bytes)
+        return self._needles.replace(data, self._shown)
 
     def data(self, value: Any) -> Any:
         """Return a JSON value with placeholders in its texts and keys. Parts without values are not copied."""
@@ -49,19 +45,35 @@ class Redactor:
 
     def stream(self) -> StreamReplacer:
         """Return a redactor for one stream of bytes."""
-        return StreamReplacer(self._needles, self._shown_bytes)
+        return StreamReplacer(self._needles, self._shown)
+
+    def _may_contain(self, text: str) -> bool:
+        if len(text) < self._shortest:
+            return False
+        lowered = text.lower()
+        return any(form in lowered for form in self._lowered)
 
     def _masked_text(self, text: str) -> str:
-        lowered = text.lower()
-        if not any(form in lowered for form in self._lowered):
-            return text
-        return self._text.sub(lambda match: self._shown(match)[: len(match[0])].ljust(len(match[0]), "*"), text)
+        return self._replaced(text, self._masked) if self._may_contain(text) else text
 
-    def _shown(self, match: re.Match[str]) -> str:
-        return self._placeholders[(match.lastindex or 1) - 1]
+    def _replaced(self, text: str, replacement: Callable[[int, bytes], bytes]) -> str:
+        return self._needles.replace(text.encode("utf-8", "surrogatepass"), replacement).decode(
+            "utf-8", "surrogatepass"
+        )
 
-    def _shown_bytes(self, match: re.Match[bytes]) -> bytes:
-        return self._placeholders[(match.lastindex or 1) - 1].encode()
+    def _shown(self, number: int, _: bytes) -> bytes:
+        return self._placeholders[number].encode()
+
+    def _masked(self, number: int, found: bytes) -> bytes:
+        length = len(found.decode())
+        return self._placeholders[number][:length].ljust(length, "*").encode()
+
+
+def _in_bytes(forms: Iterable[str]) -> list[bytes]:
+    """Return the forms in UTF-8, in upper and lower case too if bytes that are not ASCII have another case."""
+    return [
+        each.encode() for form in forms for each in ((form,) if form.isascii() else (form, form.upper(), form.lower()))
+    ]
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
