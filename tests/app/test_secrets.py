@@ -15,6 +15,7 @@ from engine import Engine
 from engine.app.config import load_settings
 from engine.app.conversation import open_conversation
 from engine.app.home import Home
+from engine.app.sandbox_choice import chosen_sandbox
 from engine.app.secret_sources import SecretMissing, exposure, read_source
 from engine.app.secrets import open_secrets, placeholder_key
 from engine.app.settings import ModelSettings, Settings
@@ -23,6 +24,7 @@ from engine.contract.events import OutputPiece, Progress
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
 from engine.contract.result import ToolCall, ToolContext, ToolResult
 from engine.contract.spec import Annotations
+from engine.contract.turn import Turn
 from engine.dispatch.call_secrets import CallSecrets
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
@@ -167,6 +169,21 @@ async def test_the_message_that_led_to_a_call_is_redacted_for_the_tool(tmp_path:
     assert VALUE not in repr(hidden)
     assert hidden.context is not None
     assert hidden.context.user == "ada"
+
+
+async def test_the_query_of_a_turn_has_no_value(tmp_path: Path) -> None:
+    queries: list[str | None] = []
+
+    class Asked(StaticSource):
+        async def tools(self, turn: Turn) -> Any:
+            queries.append(turn.query)
+            return await super().tools(turn)
+
+    async with opened(tmp_path, sources=[Asked("asked", [send_anywhere])]) as engine:
+        await engine.list_tools(Turn(query=f"use {VALUE}"))
+        await engine.list_tools(query=f"use {VALUE}")
+    assert len(queries) == 2
+    assert all(query is not None and query.startswith("use knackbox-secret-TOKEN-") for query in queries)
 
 
 async def test_a_cancelled_call_with_large_arguments_records_no_value(tmp_path: Path) -> None:
@@ -378,3 +395,13 @@ def test_hosts_are_canonical_and_contradictions_are_refused(tmp_path: Path) -> N
 def test_settings_do_not_contain_values() -> None:
     assert VALUE not in repr(settings())
     assert "TOKEN" in settings().model_dump_json()
+
+
+def test_commands_that_need_only_the_sandbox_give_it_the_secrets(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    assert chosen_sandbox(home, ENVIRON)[1].secrets == ()
+    home.create()
+    home.config.write_text("[secrets.TOKEN]\nfrom = 'env:API_TOKEN'\nhosts = ['api.test:443']\n")
+    (found,) = chosen_sandbox(home, ENVIRON)[1].secrets
+    assert (found.name, found.value) == ("TOKEN", VALUE)
+    assert str(found.hosts[0]) == "api.test:443"
