@@ -59,12 +59,12 @@ image=$!
 as_user env "${carried[@]}" make setup PYTHON=/usr/bin/python3 || stop "the environment of $user could not be created; see above"
 wait "$image" || stop "the image for the Docker tests could not be built; see above"
 
-# Skip tests that do not depend on privileges: Jupyter's clients, the benchmark, and packs whose tests start few boxes.
+# Skip tests that do not depend on privileges: Jupyter's clients, the benchmark, and the packs, whose boxes are the same.
 say "the sandbox as an ordinary user"
 without=(tests/sandbox/kernels/jupyter tests/sandbox/soak/test_bench_in_short.py)
-without+=(tests/builtin_tools/{database,projects,schedule,self_play,swarm} tests/builtin_tools/web/research)
-as_user env "${carried[@]}" .venv/bin/python -m pytest tests/sandbox tests/builtin_tools "${without[@]/#/--ignore=}" \
-    -m "not soak and not services and not docker" -p no:cacheprovider -n 2 --dist loadfile
+boxes=(tests/sandbox tests/builtin_tools/{bridge,kernels,test_execute.py,test_job_agents.py})
+as_user env "${carried[@]}" .venv/bin/python -m pytest "${boxes[@]}" "${without[@]/#/--ignore=}" \
+    -m "not soak and not services and not docker" -p no:cacheprovider -n 4 --dist loadfile
 
 say "the Docker backend"
 bash scripts/docker_tests.sh "$venv" -n 2 --dist loadfile
@@ -73,8 +73,14 @@ say "installing JupyterLab and the browser driver (the extra lab)"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --constraint requirements.lock --editable '.[dev,lab]' ||
     stop "pip could not install the extra lab; its message is above"
 
+# The tests of the database mostly wait for their cluster, so they run beside the others, which mostly wait for Tor.
 say "tests marked services, as root"
-"$venv/bin/python" -m pytest -m "services and not soak" --ignore tests/retrieval
+database=$(mktemp)
+"$venv/bin/python" -m pytest -m "services and not soak" tests/builtin_tools/database >"$database" 2>&1 &
+others=$!
+"$venv/bin/python" -m pytest -m "services and not soak" --ignore tests/retrieval --ignore tests/builtin_tools/database
+wait "$others" || { cat "$database"; stop "tests of the database failed; see above"; }
+tail -n 3 "$database"
 
 # Beside the environment, because searches in the other tests would use the encoder too, once it has loaded.
 say "the sentence encoder (the extra sentences)"
