@@ -93,7 +93,11 @@ class Way:
 
 @asynccontextmanager
 async def opened(
-    *destinations: Destination, secrets: Sequence[Secret], trusted: bytes = b"", names: Names | None = None
+    *destinations: Destination,
+    secrets: Sequence[Secret],
+    trusted: bytes = b"",
+    names: Names | None = None,
+    private: Sequence[str] = (HOST, OTHER),
 ) -> AsyncIterator[Way]:
     def trust() -> ssl.SSLContext:
         return ssl.create_default_context(cadata=trusted.decode()) if trusted else ssl.create_default_context()
@@ -104,7 +108,7 @@ async def opened(
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(len(destinations) + 1)]
     ports = [listener.getsockname()[1] for listener in listeners]
     outlets = [Outlet("127.0.0.1", port, to) for port, to in zip(ports, (None, *destinations), strict=True)]
-    rules = EgressRules(allow_private=frozenset({HOST, OTHER}))
+    rules = EgressRules(allow_private=frozenset(private))
     gateway = Gateway(EgressPlan(tuple(outlets), ""), rules, names, None, interception)
     gateway.open([listener.detach() for listener in listeners])
     try:
@@ -460,6 +464,18 @@ async def test_each_destination_gets_only_its_own_secrets(tmp_path: Path) -> Non
     assert theirs.placeholder.encode() in first.everything
     assert b"another value 77" in second.everything
     assert not reveals(second.everything)
+
+
+async def test_a_destination_that_is_an_address_has_a_certificate_for_it(tmp_path: Path) -> None:
+    seen, authority = Seen(), Authority(tmp_path)
+    async with serving(revealing(seen), context=authority.context("127.0.0.1")) as server:
+        to = Destination("127.0.0.1", server.port)
+        secrets = [secret(SecretHost("127.0.0.1", to.port))]
+        async with opened(to, secrets=secrets, trusted=authority.pem, private=["127.0.0.1"]) as way:
+            got = await way.ask(to, get(to), name="127.0.0.1")
+    assert VALUE.encode() in seen.everything
+    assert PLACEHOLDER.encode() in got
+    assert not reveals(got)
 
 
 async def test_one_destination_cannot_be_listed_with_tls_and_without() -> None:
