@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from acquired_skills.jobs.environment import imports_of, preload_for
-from builtin_tools.bridge.programs import wants_tools
+from builtin_tools.bridge.recorded_programs import wants_tools
 from builtin_tools.bridge.running import cell_calls, run_program
 from builtin_tools.created_files import created_since, files_in
 from builtin_tools.kernels.cells import CellOutput, KernelName, run_cell

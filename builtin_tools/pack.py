@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from builtin_tools.abort_attempt import abort_attempt
 from builtin_tools.bridge.program_store import ProgramStore
-from builtin_tools.bridge.programs import Programs
+from builtin_tools.bridge.recorded_programs import RecordedPrograms
 from builtin_tools.compose_skill import compose_skill
 from builtin_tools.create_skill import create_skill
 from builtin_tools.download_rules import DownloadRules
@@ -76,7 +76,7 @@ async def open_pack(services: Services) -> Pack:
         max_bytes=settings.download_max_bytes, allow=tuple(entry.strip().lower() for entry in settings.download_allow)
     )
     image_tool = with_client_choices(images_of(services.settings))
-    programs = Programs(await asyncio.to_thread(ProgramStore, services.records, services.clock))
+    programs = RecordedPrograms(await asyncio.to_thread(ProgramStore, services.records, services.clock))
     notes = Scratchpad.open(services.records, services.clock)
     open_kernels = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(
@@ -86,7 +86,7 @@ async def open_pack(services: Services) -> Pack:
             Scratchpad: notes,
             Records: services.records,
             Kernels: open_kernels,
-            Programs: programs,
+            RecordedPrograms: programs,
             RepeatableCalls: programs,
             PageFinder: PageFinder(services.embedder),
             WeatherSettings: settings.weather,

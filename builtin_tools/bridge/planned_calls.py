@@ -23,7 +23,7 @@ class PlannedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PlanReading:
     """A call that only reads, with its answer."""
 
     name: str
@@ -36,7 +36,7 @@ class Plan:
     """The calls of a program in plan mode, in order."""
 
     lines: list[PlannedCall] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[PlanReading] = field(default_factory=list)
 
     def add(self, name: str, arguments: Mapping[str, Any]) -> int:
         """Add a line and return its number."""
@@ -45,4 +45,4 @@ class Plan:
 
     def read(self, name: str, arguments: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Note a call that only reads."""
-        self.readings.append(Reading(name, arguments, answer))
+        self.readings.append(PlanReading(name, arguments, answer))

@@ -20,10 +20,10 @@ from builtin_tools.bridge.requests import (
     BadRequest,
     CallRequest,
     DescribeRequest,
+    FindRequest,
     NamesRequest,
     ReadRequest,
     Request,
-    SearchRequest,
     is_long,
     parse,
 )
@@ -161,7 +161,7 @@ class ProgramCalls:
         match request:
             case CallRequest():
                 return await self._call(request)
-            case SearchRequest():
+            case FindRequest():
                 found = await self._discovery.search(request.query, self._ctx.turn, request.limit)
                 return {"value": [stub(spec) for spec in found.specs if spec.name not in NOT_WITHIN]}
             case DescribeRequest():

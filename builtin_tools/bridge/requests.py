@@ -35,7 +35,7 @@ class CallRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchRequest:
+class FindRequest:
     """A search for tools. `limit` is the number of results."""
 
     query: str
@@ -63,7 +63,7 @@ class ReadRequest:
     characters: int
 
 
-Request = CallRequest | SearchRequest | DescribeRequest | NamesRequest | ReadRequest
+Request = CallRequest | FindRequest | DescribeRequest | NamesRequest | ReadRequest
 
 
 def is_long(payload: bytes) -> bool:
@@ -102,7 +102,7 @@ def _request(given: Mapping[str, Any]) -> Request:
                 raise BadRequest("The arguments of a call must be an object.")
             return CallRequest(_text(given, "name", _NAME), arguments)
         case "search":
-            return SearchRequest(_text(given, "query", _QUERY), _number(given, "limit", 1, _MOST_FOUND, 10))
+            return FindRequest(_text(given, "query", _QUERY), _number(given, "limit", 1, _MOST_FOUND, 10))
         case "describe":
             return DescribeRequest(_text(given, "name", _NAME))
         case "names":

@@ -5,7 +5,7 @@ from dataclasses import replace
 from builtin_tools.bridge.plan_execution import carry_out
 from builtin_tools.bridge.planned_calls import Plan
 from builtin_tools.bridge.program_calls import ProgramCalls
-from builtin_tools.bridge.programs import Programs, code_of
+from builtin_tools.bridge.recorded_programs import RecordedPrograms, code_of
 from engine.contract.canonical import digest
 from engine.contract.context import CallContext, MissingService, no_progress
 from engine.contract.failure import refusal
@@ -54,7 +54,7 @@ async def run_program(
     job = replace(job, env=_placeholders(ctx) | dict(job.env))
     sandbox = _bridged_sandbox(ctx)
     plan = Plan() if plan_for is not None else None
-    calls, prelude = await ctx.need(Programs).begin(ctx, digest(code_of(job)), plan)
+    calls, prelude = await ctx.need(RecordedPrograms).begin(ctx, digest(code_of(job)), plan)
     bridge = Bridge(calls.answer)
     try:
         with calls.clock_stopped_in_waits(bridge.paused):

@@ -92,7 +92,7 @@ class LargeResult:
             yield self.read(offset)
 
 
-class Tool:
+class ToolFunction:
     """One tool. Call it with keyword arguments, or with positional ones in the order of its signature."""
 
     def __init__(self, name: str) -> None:
@@ -148,15 +148,15 @@ class Tools:
     """The tools that this turn may call, as attributes; `tools["name"]` for names that are not identifiers."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Tool] = {}
+        self._known: dict[str, ToolFunction] = {}
 
-    def __getattr__(self, name: str) -> Tool:
+    def __getattr__(self, name: str) -> ToolFunction:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]
 
-    def __getitem__(self, name: str) -> Tool:
-        return self._known.setdefault(name, Tool(name))
+    def __getitem__(self, name: str) -> ToolFunction:
+        return self._known.setdefault(name, ToolFunction(name))
 
     def __dir__(self) -> "list[str]":
         return ["describe", "search", *_ask({"do": "names"})]

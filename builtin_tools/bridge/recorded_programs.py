@@ -1,4 +1,4 @@
-"""`Programs`: the service through which `execute` records the programs of runs, so that they can be run again."""
+"""`RecordedPrograms`: the service through which `execute` records the programs of runs, so that they can be run again."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ _NAME = "knackbox"  # how programs import the client, and how the command for sh
 _SEED_BYTES = 16
 
 
-class Programs(RepeatableCalls):
+class RecordedPrograms(RepeatableCalls):
     """The programs of one engine."""
 
     def __init__(self, store: ProgramStore, bounds: CallBounds | None = None) -> None:
