@@ -1,4 +1,4 @@
-"""`RecordedPrograms`: the service through which `execute` records the programs of runs, so that they can be run again."""
+"""`RecordedPrograms`: the service through which `execute` records the programs of runs, so that they can run again."""
 
 import asyncio
 import json

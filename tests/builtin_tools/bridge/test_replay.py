@@ -1,17 +1,28 @@
 """A program whose engine is killed at any durable write runs again: it gets the same answers, and repeats no effect."""
 
+import asyncio
 import itertools
 import json
 import os
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine import Engine
+from engine.agent.budget import Finish
+from engine.agent.conversation import Conversation
+from engine.app.conversation import open_conversation, runs_of
+from engine.app.people import People
+from engine.app.settings import Settings
+from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 from tests.agent.run_kills import Victims, last_request, victims
 from tests.agent.run_script import Script
-from tests.agent.run_tools import Effects
+from tests.agent.run_tools import Approving, Effects, source
+from tests.agent.run_victims import MESSAGE
 from tests.agent.scripted_model import serving
 
 # What it draws and reads from the clock is an argument, so a program that ran again with other values would diverge.
@@ -86,3 +97,52 @@ async def test_a_program_killed_at_a_durable_write_runs_again_without_repeating_
                     assert kills >= report["writes"] // every
                     return
                 kills += 1
+
+
+WAITING = """
+from knackbox import tools
+seen = [tools.send(n=1)]
+seen.append(tools.drop(n=1))
+seen.append(tools.send(n=2))
+seen
+"""
+
+
+class Once:
+    """Approves the program itself, and nothing else: nobody answers."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if request.tool.name == "execute":
+            return ApprovalAnswer(True, request.digest)
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+
+@asynccontextmanager
+async def talking(home: Path, model_url: str, approver: Any) -> AsyncIterator[tuple[Engine, Conversation]]:
+    values = {
+        "model": {"name": "scripted", "base_url": model_url, "timeout_s": 20.0},
+        "policy": {"approval": "destructive", "approval_expires_s": 0.2},
+    }
+    settings, people, sources = Settings.model_validate(values), People(approver=approver), [source(Effects(home))]
+    async with (
+        Engine.open(home, settings=settings, sources=sources, people=people, environ={}) as engine,
+        open_conversation(engine) as conversation,
+    ):
+        yield engine, conversation
+
+
+@pytest.mark.slow
+@pytest.mark.spec("CODE-3", "CODE-4")
+async def test_a_program_waits_for_an_approval_and_goes_on_in_another_engine(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with serving(Script([[("execute", {"language": "python", "code": WAITING})]])) as model:
+        async with talking(home, model.base_url, Once()) as (_, conversation):
+            report = await conversation.run(MESSAGE)
+        assert report.finish is Finish.APPROVAL, report
+        assert Effects(home).all() == ["send 1"]
+        async with talking(home, model.base_url, Approving()) as (engine, conversation):
+            again = await conversation.resume(await runs_of(engine).open(report.run))
+        assert (again.finish, again.answer) == (Finish.ANSWER, "All done.")
+        assert json.loads(said(last_request(model))[0]) == ["sent 1", "dropped 1", "sent 2"]
+    assert Effects(home).all() == ["send 1", "drop 1", "send 2"]
