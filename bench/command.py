@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args
 import typer
 from rich.console import Console
 
-from bench import assembly, bridge, call, jobs, pipeline, runs, start, swarm
+from bench import assembly, bridge, call, jobs, mcp_http, pipeline, runs, start, swarm
 from bench.admission import command as admission
 from bench.admission import thresholds
 from bench.admission.authors import AUTHORS
@@ -49,6 +49,7 @@ _TIMINGS: dict[str, tuple[Bench, int, str]] = {
     "pipeline": (pipeline.bench, 5000, "A call of a tool that does nothing, compared with other frameworks."),
     "bridge": (bridge.bench, 10, "Calls that programs in boxes make over their bridge, and what the bridge costs."),
     "start": (start.bench, 20, "The start of an MCP server and of commands, compared with FastMCP and Python."),
+    "mcp-http": (mcp_http.bench, 2, "A tool that does nothing, over MCP-HTTP with 1 to 100 clients, beside FastMCP."),
     "jobs": (jobs.bench, 100, "A worker's look at 1,000 to 100,000 jobs when ten are due."),
     "runs": (runs.bench, 20, "The journal of the loop's runs: its cost per turn, and the resumption of a run."),
     "swarm": (swarm.bench, 10, "200 child runs, 20 at a time: speed, and how they end despite kills (rounds)."),

@@ -55,6 +55,8 @@ class ModuleSettings(Section):
         default_guest_modules: Modules that a guest without a persona may use.
         manifest_ttl: How long a manifest is valid, in seconds.
         redis_url: A Redis server that caches manifests, instead of the disk.
+        pin_tools: Whether tools of modules and MCP servers whose definition has changed are held back until an operator
+            accepts them.
     """
 
     module_services: Annotated[Mapping[ModuleName, HttpUrl], BeforeValidator(_table)] = Field(default_factory=dict)
@@ -66,6 +68,7 @@ class ModuleSettings(Section):
     default_guest_modules: tuple[ModuleName, ...] = ()
     manifest_ttl: float = Field(default=3600.0, gt=0)
     redis_url: SecretStr = SecretStr("")
+    pin_tools: bool = True
 
     @model_validator(mode="after")
     def _tokens_have_modules(self) -> Self:

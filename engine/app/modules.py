@@ -15,6 +15,7 @@ from engine.registry.updates import TOOLS_GENERATION, RegistryUpdates
 from engine.remote.cache import FileCache, ManifestCache
 from engine.remote.module import RemoteModule
 from engine.remote.modules import Modules
+from engine.remote.pins import ToolPins
 
 
 def open_modules(services: Services) -> Modules:
@@ -32,6 +33,7 @@ def open_modules(services: Services) -> Modules:
         changed=partial(publish_changes, services.updates),
         generation=partial(services.records.generation, TOOLS_GENERATION),
         ttl_s=settings.modules.manifest_ttl,
+        pins=ToolPins(services.records) if configured and settings.modules.pin_tools else None,
     )
 
 

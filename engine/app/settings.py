@@ -254,6 +254,10 @@ class HttpSettings(Section):
         body_s: Seconds within which the body must arrive.
         calls_per_token: The maximum number of concurrent calls with one token.
         connections: The maximum number of concurrent connections.
+        mcp_sessions: The maximum number of sessions of MCP clients. Clients with protocol version 2026-07-28 need none.
+        mcp_idle_s: Seconds after which a session without a request ends.
+        mcp_tools: What MCP clients list: `all` tools, or only the three with which they find and describe tools and
+            run code that calls them (`code`).
     """
 
     host: str = "127.0.0.1"
@@ -267,6 +271,9 @@ class HttpSettings(Section):
     body_s: float = Field(default=10.0, gt=0)
     calls_per_token: int = Field(default=8, ge=1)
     connections: int = Field(default=2000, ge=2)
+    mcp_sessions: int = Field(default=1000, ge=1)
+    mcp_idle_s: float = Field(default=1800.0, gt=0, allow_inf_nan=False)
+    mcp_tools: Literal["all", "code"] = "all"
 
 
 class BackupSettings(Section):

@@ -16,7 +16,8 @@ from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.remote.cache import TTL_S, Cached, ManifestCache
 from engine.remote.catalogue import Catalogue
-from engine.remote.module import ManifestError, RemoteModule, log, split_name
+from engine.remote.module import ManifestError, Offer, RemoteModule, log, split_name
+from engine.remote.pins import HELD_BACK, ChangedTool, ToolPins
 from engine.remote.states import ModuleState
 from engine.remote.text import first_of, one_line
 
@@ -37,6 +38,7 @@ class Modules:
         changed: Callable[[str, Mapping[str, str]], Any],
         generation: Callable[[], int],
         ttl_s: float = TTL_S,
+        pins: ToolPins | None = None,
     ) -> None:
         """Create the source.
 
@@ -49,7 +51,9 @@ class Modules:
             generation: Returns a number that changes when any process on this home changes its tools. The cache is
                 then read again.
             ttl_s: How long a manifest is valid, in seconds.
+            pins: Holds back tools whose definition has changed. None offers them.
         """
+        self._pins = pins
         self._catalogue = Catalogue(modules, clock, ttl_s)
         self._cache = cache
         self._clock = clock
@@ -73,6 +77,27 @@ class Modules:
     def states(self) -> list[ModuleState]:
         """Return the state of every configured module, sorted by name, without contacting any."""
         return self._catalogue.states()
+
+    async def changed_tools(self, names: Iterable[str] | None = None) -> list[ChangedTool]:
+        """Return the tools of these modules, or of all, that are held back."""
+        if self._pins is None:
+            return []
+        wanted = self._catalogue.names if names is None else tuple(names)
+        return await asyncio.to_thread(self._pins.changed, wanted)
+
+    async def accept(self, tools: Sequence[ChangedTool]) -> list[ChangedTool]:
+        """Approve the offered definitions of tools, and offer them in all processes.
+
+        Returns:
+            The tools that were not approved, because their modules now offer other definitions than these.
+        """
+        if self._pins is None:
+            return []
+        refused = [tool for tool in tools if not await asyncio.to_thread(self._pins.accept, tool)]
+        names = {split_name(tool.name)[0] for tool in tools if tool not in refused}
+        if names:
+            await self.refresh(names)  # other processes read the cache again when this one publishes the change
+        return refused
 
     async def refresh(self, names: Iterable[str] | None = None) -> list[ModuleState]:
         """Ask these modules, or all if `names` is None, for their manifests concurrently (MOD-2). Return their states.
@@ -137,6 +162,9 @@ class Modules:
             entry = self._catalogue.entry(module)
         if entry is None or entry.cached is None:
             raise self._catalogue.refusal(module)
+        if (name, HELD_BACK) in entry.left_out:
+            text = f"{name} is held back: {HELD_BACK}. An operator can accept it: knackbox modules accept {name}."
+            raise refusal(f"{text} Nothing was run.", "held_back", FailureClass.FATAL)
         return entry.tools.get(name)
 
     async def aclose(self) -> None:
@@ -178,7 +206,7 @@ class Modules:
             async with asyncio.timeout(DISCOVERY_S):
                 manifest = await module.fetch()
             cached = Cached(module.identity, self._clock.now(), manifest)
-            offer = await asyncio.to_thread(module.read, manifest)
+            offer = await asyncio.to_thread(self._read, module, manifest)
         except ManifestError as error:
             self._failed(name, "module_manifest_error", one_line(str(error)))
         except TimeoutError:
@@ -198,6 +226,15 @@ class Modules:
             await self._keep(name, cached)
         await self._publish(name)
 
+    def _read(self, module: RemoteModule, manifest: Any) -> Offer:
+        """Read a manifest, and hold back changed tools. This blocks.
+
+        Raises:
+            ManifestError: The manifest is invalid.
+        """
+        offer = module.read(manifest)
+        return offer if self._pins is None else self._pins.checked(module.name, module.identity, offer)
+
     def _failed(self, name: str, event: str, error: str, *, denied: bool = False) -> None:
         self._catalogue.failed(name, error, denied=denied)
         log.warning("%s module=%s error=%s", event, name, error)
@@ -215,7 +252,7 @@ class Modules:
             cached = await self._cache.load(name)
             if cached is None or not self._catalogue.newer(name, cached):
                 return
-            offer = await asyncio.to_thread(self._catalogue.module(name).read, cached.manifest)
+            offer = await asyncio.to_thread(self._read, self._catalogue.module(name), cached.manifest)
         except Exception as error:  # noqa: BLE001 -- see above
             log.warning("The cached manifest of the module %s is not used: %s.", name, first_of(error))
         else:

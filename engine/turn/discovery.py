@@ -206,7 +206,7 @@ async def search_tools(
     remarks = [f"Not searched: {found.gap}."] if found.gap else []
     if found.next:
         remarks.append(f"There are more tools: search with a query, or continue with `after` set to {found.next!r}.")
-    return Produced(value, "\n".join([json.dumps(value, ensure_ascii=False), *remarks]) if remarks else None)
+    return Produced(value, "\n".join([json.dumps(value, ensure_ascii=False), *remarks]))
 
 
 @tool(category=DISCOVERY, annotations=_READS, tier="low", meta={META_TOOL: True})

@@ -7,7 +7,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents, ImageContent, ResourceLink, TextResourceContents
 
-from engine.interfaces.mcp.files import IMAGE_BYTES, MAX_LINKS, MAX_READABLE, LinkedFiles
+from engine.interfaces.mcp.files import IMAGE_BYTES, MAX_LINKS, MAX_READABLE, PAGE, LinkedFiles
 from engine.stores.workspace import FolderWorkspace
 from tests.interfaces.test_mcp_start import HELLO, serving
 
@@ -93,7 +93,13 @@ def test_links_per_result_and_per_session_are_limited(folder: Path, files: Linke
     assert len(files.of([f"created:{name}" for name in names])) == MAX_LINKS
     for name in names:
         files.of([f"created:{name}"])
-    assert len(files.listed().resources) == MAX_READABLE
+    pages = [files.listed()]
+    while pages[-1].next_cursor is not None:
+        pages.append(files.listed(pages[-1].next_cursor))
+    assert len({link.uri for page in pages for link in page.resources}) == MAX_READABLE
+    assert max(len(page.resources) for page in pages) == PAGE
+    with pytest.raises(MCPError):
+        files.listed("knackbox://workspace/never.txt")
 
 
 async def test_a_client_reads_a_file_through_the_link_in_a_result(tmp_path: Path) -> None:

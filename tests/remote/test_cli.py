@@ -12,20 +12,25 @@ from engine.app.config import load_settings
 from engine.app.home import Home
 from engine.contract.failure import ConfigError
 from tests.interfaces.cli import here
-from tests.remote.elsewhere import WEATHER, elsewhere, manifest_of, tool_of
+from tests.remote.elsewhere import WEATHER, Elsewhere, elsewhere, manifest_of, tool_of
 
 CLOCK = manifest_of("clock", tool_of("clock.now"), tool_of("clock.odd", parameters={"type": "array"}))
 
 
 @contextmanager
-def served(manifest: object) -> Iterator[str]:
-    """Run a module in a separate thread, since the command uses the event loop of this one."""
+def served(manifest: object, servers: list[Elsewhere] | None = None) -> Iterator[str]:
+    """Run a module in a separate thread, since the command uses the event loop of this one.
+
+    The server is added to `servers`, if given, so that its answers can be changed.
+    """
     urls: list[str] = []
     up, done = threading.Event(), threading.Event()
 
     async def serve() -> None:
         async with elsewhere(manifest) as server:
             urls.append(server.url)
+            if servers is not None:
+                servers.append(server)
             up.set()
             await asyncio.to_thread(done.wait)
 

@@ -52,8 +52,10 @@ class Watch:
 
 
 @asynccontextmanager
-async def engine_of(home: Path, clock: Watch | None = None, **services: str) -> AsyncIterator[Engine]:
-    settings = Settings.model_validate({"modules": {"module_services": services}})
+async def engine_of(
+    home: Path, clock: Watch | None = None, *, pin_tools: bool = True, **services: str
+) -> AsyncIterator[Engine]:
+    settings = Settings.model_validate({"modules": {"module_services": services, "pin_tools": pin_tools}})
     async with asyncio.timeout(DEADLINE_S):
         async with Engine.open(home, settings=settings, packs=False, environ={}, clock=clock) as engine:
             yield engine
@@ -158,7 +160,7 @@ async def test_invisible_characters_are_removed_from_descriptions_and_long_ones_
 async def test_a_list_does_not_wait_for_a_slow_module_whose_tools_appear_in_the_next_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rules, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(rules, "PATIENCE_S", 0.5)
     go = asyncio.Event()
 
     async def slowly(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -362,8 +364,8 @@ async def test_cached_manifests_are_validated_like_fetched_ones(tmp_path: Path) 
 async def test_a_change_of_tools_is_published_once_and_seen_by_other_engines(tmp_path: Path) -> None:
     async with (
         elsewhere(WEATHER) as server,
-        engine_of(tmp_path, weather=server.url) as one,
-        engine_of(tmp_path, weather=server.url) as two,
+        engine_of(tmp_path, weather=server.url, pin_tools=False) as one,
+        engine_of(tmp_path, weather=server.url, pin_tools=False) as two,
     ):
         await names(one)
         assert await names(two) == {"weather.now", "weather.set.alarm"}

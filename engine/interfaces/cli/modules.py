@@ -1,5 +1,7 @@
-"""`knackbox modules …`: lists, refreshes and checks remote modules."""
+"""`knackbox modules …`: lists, refreshes and checks remote modules, and accepts changed tools."""
 
+import asyncio
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -11,6 +13,7 @@ from engine.interfaces.cli.session import with_engine
 from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
 from engine.interfaces.cli.spinner import working
 from engine.interfaces.cli.tables import print_table
+from engine.remote.pins import ChangedTool
 from engine.remote.states import ModuleState
 
 app = typer.Typer(
@@ -55,6 +58,51 @@ def check(ctx: typer.Context, names: Names = None, as_json: Json = False) -> Non
         print_table(("left out", "why"), left_out)
     sound = not left_out and all(state.reachable for state in states)
     raise typer.Exit(int(Exit.OK if sound else Exit.FAILED))
+
+
+@app.command()
+def changes(ctx: typer.Context, names: Names = None, as_json: Json = False) -> None:
+    """Show the tools that are held back because their definition changed. The exit code is 1 if there are any."""
+
+    async def work(engine: Engine) -> list[ChangedTool]:
+        return await engine.modules.changed_tools(names or None)
+
+    found = with_engine(ctx, work)
+    if wants_json(ctx, as_json):
+        emit_json({"changed": [{**asdict(tool), "digest": tool.digest} for tool in found]})
+    for tool in () if wants_json(ctx, as_json) else found:
+        emit(f"{tool.name} ({tool.digest})\n{tool.diff()}\n")
+    raise typer.Exit(int(Exit.FAILED if found else Exit.OK))
+
+
+@app.command()
+def accept(
+    ctx: typer.Context,
+    tools: Annotated[list[str], typer.Argument(help="Tools that are held back, as MODULE.TOOL.")],
+    digests: Annotated[
+        list[str] | None,
+        typer.Option("--digest", help="Accept without a question if the definition has this digest. Repeatable."),
+    ] = None,
+) -> None:
+    """Accept the changed definitions of tools after showing them. The tools are then offered again."""
+
+    async def work(engine: Engine) -> list[str]:
+        found = {tool.name: tool for tool in await engine.modules.changed_tools()}
+        if unknown := [name for name in tools if name not in found]:
+            return [f"{', '.join(unknown)}: not held back. knackbox modules changes shows what is."]
+        chosen = [found[name] for name in dict.fromkeys(tools)]
+        for tool in chosen:
+            if digests and tool.digest not in digests:
+                return [f"{tool.name} now has the digest {tool.digest}. Look at it with knackbox modules changes."]
+            if not digests:
+                say(f"{tool.name} ({tool.digest})\n{tool.diff()}")
+        if not digests and not await asyncio.to_thread(typer.confirm, "Accept?", err=True):
+            return ["nothing was accepted."]
+        return [f"{tool.name}: changed again meanwhile, not accepted." for tool in await engine.modules.accept(chosen)]
+
+    if problems := with_engine(ctx, work):
+        fail(" ".join(problems), Exit.FAILED)
+    say(f"accepted {', '.join(tools)}.")
 
 
 def refreshed(ctx: typer.Context, names: list[str] | None) -> list[ModuleState]:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import typer
@@ -14,12 +15,13 @@ from engine.app.home import Home
 from engine.app.people import People
 from engine.app.resuming import resuming_runs
 from engine.app.sandboxes import unsafe_sandbox
-from engine.app.settings import HttpSettings
+from engine.app.settings import HttpSettings, Settings
 from engine.contract.failure import ConfigError
 from engine.contract.spec import PermissionLevel
 from engine.interfaces.cli.settings import settings_of
 from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, options, say, wants_json
 from engine.interfaces.cli.tables import print_table
+from engine.interfaces.http.edge import MCP_PATH
 from engine.interfaces.http.listen import listen, names_of, url_of
 from engine.interfaces.http.server import serve as serve_http
 from engine.interfaces.http.tokens import Caller, Tokens
@@ -50,20 +52,49 @@ def serve(
     if ctx.invoked_subcommand is not None:
         return
     home, settings = settings_of(ctx)
+    serve_until_interrupted(ctx, home, settings, Listening(host, port, allow_remote), as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a server listens. None means the configured value."""
+
+    host: str | None = None
+    port: int | None = None
+    allow_remote: bool = False
+
+
+def serve_until_interrupted(
+    ctx: typer.Context, home: Home, settings: Settings, place: Listening, *, as_json: bool, api: bool = True
+) -> None:
+    """Serve over HTTP until SIGINT or SIGTERM.
+
+    Args:
+        ctx: The context of the command.
+        home: The home of the engine.
+        settings: The settings of the engine.
+        place: Where to listen.
+        as_json: Whether to print the URL as JSON on stdout.
+        api: Whether the server has its own routes besides /health and /mcp.
+
+    Raises:
+        ConfigError: The server cannot listen there, or there is no token.
+    """
     chosen = settings.http
     if chosen.module_name in {*settings.modules.module_services, *settings.mcp_servers}:
         raise ConfigError(
             f"{home.config}: http.module_name: another module is also called {chosen.module_name}. Rename one of them."
         )
-    where = host or chosen.host
-    listening = listen(where, chosen.port if port is None else port, allow_remote=allow_remote or chosen.allow_remote)
+    where = place.host or chosen.host
+    port = chosen.port if place.port is None else place.port
+    listening = listen(where, port, allow_remote=place.allow_remote or chosen.allow_remote)
     with closing(listening):
-        token = with_tokens(home, lambda tokens: first_token(tokens, chosen, remote=allow_remote))
+        token = with_tokens(home, lambda tokens: first_token(tokens, chosen, remote=place.allow_remote))
         if token:
             say(f"a first token was created, with the permission user. It is shown only this once: {token}")
         names = names_of(listening, where, chosen.hosts)
         sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
-        url = url_of(listening)
+        url = url_of(listening) if api else f"{url_of(listening)}{MCP_PATH}"
 
         def started() -> None:
             if wants_json(ctx, as_json):
@@ -78,16 +109,7 @@ def serve(
             ):
                 yield engine
 
-        asyncio.run(
-            serve_http(
-                opening,
-                listening,
-                names,
-                chosen,
-                started,
-                jobs=sandbox is None,
-            )
-        )
+        asyncio.run(serve_http(opening, listening, names, chosen, started, jobs=sandbox is None, api=api))
 
 
 @token_app.command("add")
@@ -109,7 +131,11 @@ def add(
         list[str] | None, typer.Option("--cap", help="A cap (right) for an agent that is not registered. Repeatable.")
     ] = None,
     approves: Annotated[
-        bool, typer.Option("--approves", help="Allow the token to approve calls of the user's other tokens.")
+        bool,
+        typer.Option(
+            "--approves",
+            help="Allow the token to approve calls of the user's other tokens, and its MCP clients to ask their user.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -1,7 +1,7 @@
 """`build_app`: creates the ASGI application, with the routes of an open engine, protected by `Edge`."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -17,6 +17,7 @@ from engine.interfaces.http.bodies import Health
 from engine.interfaces.http.call_routes import call_routes
 from engine.interfaces.http.docs_page import PATHS, docs_routes
 from engine.interfaces.http.edge import OPEN_PATHS, BodyLimits, Edge, HostNames
+from engine.interfaces.http.mcp_endpoint import with_mcp
 from engine.interfaces.http.module_routes import module_routes
 from engine.interfaces.http.openapi import DESCRIPTION, SERVERS, TAGS, TOKEN, complete_document
 from engine.interfaces.http.origins import CrossOrigin
@@ -45,19 +46,24 @@ class Pages:
 
 def build_app(
     context: RouteContext,
-    find: Callable[[str], Caller | None],
+    find: Callable[[str], Awaitable[Caller | None]],
     names: HostNames,
     body: BodyLimits,
     pages: Pages | None = None,
+    *,
+    mcp: ASGIApp | None = None,
+    api: bool = True,
 ) -> ASGIApp:
     """Return the application. Its OpenAPI document is at /openapi.json and needs a token unless `pages.docs` is set.
 
     Args:
         context: What the routes share, such as the engine.
-        find: Function that returns the caller of a token, or None for an invalid token. It may block.
+        find: Function that returns the caller of a token, or None for an invalid token.
         names: The accepted values of the Host header.
         body: Limits of a request body.
         pages: The settings for access by web pages. By default, no page has access.
+        mcp: The endpoint for MCP; None if there is none.
+        api: Whether the application has its own routes besides /health. Without them, only MCP clients can use it.
 
     Raises:
         ConfigError: `pages.docs` is set, but Swagger UI is not installed.
@@ -77,13 +83,13 @@ def build_app(
     )
     app.include_router(health_route(), tags=["server"])
     parts = {
-        "modules": module_routes(context),
-        "tools": tool_routes(context),
-        "calls": call_routes(context),
-        "approvals": approval_routes(context),
+        "modules": module_routes,
+        "tools": tool_routes,
+        "calls": call_routes,
+        "approvals": approval_routes,
     }
-    for tag, routes in parts.items():
-        app.include_router(routes, tags=[tag], dependencies=[TOKEN])
+    for tag, routes in parts.items() if api else ():
+        app.include_router(routes(context), tags=[tag], dependencies=[TOKEN])
     complete_document(app)
     if pages.docs:
         app.include_router(docs_routes())
@@ -93,7 +99,13 @@ def build_app(
     app.add_exception_handler(Exception, _server_error)
     open_paths = OPEN_PATHS | PATHS if pages.docs else OPEN_PATHS
     edge = Edge(
-        app, find=find, names=names, body=body, origins=pages.origins, open_paths=open_paths, own_pages=pages.docs
+        app if mcp is None else with_mcp(app, mcp),
+        find=find,
+        names=names,
+        body=body,
+        origins=pages.origins,
+        open_paths=open_paths,
+        own_pages=pages.docs,
     )
     return CrossOrigin(edge, origins=pages.origins, names=names) if pages.origins else edge
 

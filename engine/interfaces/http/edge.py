@@ -7,7 +7,7 @@ must have the right content type, arrive in time, not be too large, and be valid
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NoReturn
@@ -25,6 +25,7 @@ from engine.interfaces.http.traffic import Traffic, is_call
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
 OPEN_PATHS = frozenset({"/health"})  # these paths need no token and reveal nothing
+MCP_PATH = "/mcp"  # the protocol defines the errors of its bodies, and 403 for a Host header that is not accepted
 DECODED_BODY = "json"  # the key of the decoded body in a request's state
 _DECODE_INLINE_BYTES = 4_096  # bodies up to this size are decoded in the event loop, in under a millisecond
 SEND_TIMEOUT_S = 30.0  # time for a client to receive one part of a response
@@ -69,7 +70,7 @@ class Edge:
         self,
         app: ASGIApp,
         *,
-        find: Callable[[str], Caller | None],
+        find: Callable[[str], Awaitable[Caller | None]],
         names: HostNames,
         body: BodyLimits,
         origins: frozenset[str] = frozenset(),
@@ -80,7 +81,7 @@ class Edge:
 
         Args:
             app: The application to wrap.
-            find: Function that returns the caller of a token, or None for an invalid token. It may block.
+            find: Function that returns the caller of a token, or None for an invalid token.
             names: The accepted values of the Host header.
             body: Limits of a request body.
             origins: Origins whose pages may use the server, as in an Origin header.
@@ -104,13 +105,16 @@ class Edge:
         with contextlib.ExitStack() as inside:
             try:
                 headers = Headers(scope=scope)
-                self._check_host_and_origin(headers)
+                is_mcp = scope["path"] == MCP_PATH
+                self._check_host_and_origin(headers, is_mcp=is_mcp)
                 if scope["path"] not in self._open_paths:
                     caller = scope.setdefault("state", {})["caller"] = await self._authenticate(headers)
                     if is_call(scope):
                         inside.enter_context(self._traffic.call(caller))
                 body = await self._read_body(headers, receive)
-                if body:
+                if is_mcp:
+                    _check_nodes(body)
+                elif body:
                     scope.setdefault("state", {})[DECODED_BODY] = await decode_body(headers, body)
             except HttpProblem as problem:
                 problem.headers.setdefault("Connection", "close")  # the body may still be unread
@@ -118,16 +122,17 @@ class Edge:
                 return
             await self._app(scope, _replay(body, receive), sending)
 
-    def _check_host_and_origin(self, headers: Headers) -> None:
+    def _check_host_and_origin(self, headers: Headers, *, is_mcp: bool) -> None:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._names.allows(hosts[0]):
             raise HttpProblem(
-                HTTPStatus.MISDIRECTED_REQUEST,
+                HTTPStatus.FORBIDDEN if is_mcp else HTTPStatus.MISDIRECTED_REQUEST,
                 "The Host header is not a name of this server. Use the address it listens on, or add the name to "
                 "`hosts` of [http].",
             )
         for origin in headers.getlist("origin"):
-            same_origin = self._own_pages and origin in {f"http://{hosts[0]}", f"https://{hosts[0]}"}
+            # MCP clients send the server's own origin; there is no page of this origin unless the server has pages.
+            same_origin = (self._own_pages or is_mcp) and origin in {f"http://{hosts[0]}", f"https://{hosts[0]}"}
             if not same_origin and origin not in self._origins:
                 raise HttpProblem(
                     HTTPStatus.FORBIDDEN,
@@ -140,7 +145,7 @@ class Edge:
         kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         caller = None
         if kind.lower() == "bearer" and token:
-            caller = await asyncio.to_thread(self._find, token.strip())
+            caller = await self._find(token.strip())
         if caller is None:
             raise HttpProblem(
                 HTTPStatus.UNAUTHORIZED,
@@ -222,13 +227,17 @@ def decode_json(content_type: str, body: bytes) -> Any:
     """
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise HttpProblem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
-    if too_many_nodes(body):
-        text = f"The body has over {MAX_NODES:,} lists, objects and elements. Send fewer."
-        raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+    _check_nodes(body)
     try:
         return read_json(body)
     except JsonError as error:
         raise HttpProblem(HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {error}.") from None
+
+
+def _check_nodes(body: bytes) -> None:
+    if too_many_nodes(body):
+        text = f"The body has over {MAX_NODES:,} lists, objects and elements. Send fewer."
+        raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
 
 
 def is_address(text: str) -> bool:

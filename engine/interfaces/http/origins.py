@@ -7,8 +7,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from engine.interfaces.http.edge import HostNames
 
 _METHODS = ("GET", "POST", "DELETE")
-_ALLOWED_HEADERS = ("Authorization", "Content-Type")
-_EXPOSED_HEADERS = ("Retry-After",)  # response headers that pages may read, besides those that browsers always expose
+_MCP_HEADERS = ("Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID")
+_ALLOWED_HEADERS = ("Authorization", "Content-Type", *_MCP_HEADERS)
+_EXPOSED_HEADERS = (
+    "Retry-After",
+    "Mcp-Session-Id",
+)  # response headers that pages may read, besides those that browsers always expose
 
 
 class CrossOrigin:

@@ -46,14 +46,21 @@ class RunningCall:
     """
 
     def __init__(
-        self, caller: Caller, call_id: str, engine_id: str, *, still_valid: Callable[[Caller], bool], clock: Clock
+        self,
+        caller: Caller,
+        call_id: str,
+        engine_id: str,
+        *,
+        still_valid: Callable[[Caller], bool],
+        clock: Clock,
+        events: EventBuffer | None = None,
     ) -> None:
         self.caller = caller
         self._still_valid = still_valid
         self.call_id = call_id
         self.engine_id = engine_id
         self.clock = clock
-        self.events = EventBuffer()
+        self.events = events or EventBuffer()
         self._task: asyncio.Task[ToolResult] | None = None
 
     def begin(self, task: "asyncio.Task[ToolResult]") -> None:
@@ -86,6 +93,21 @@ class RunningCall:
         finally:
             disconnect.cancel()
             self.abandon()
+
+    async def wait(self) -> ToolResult:
+        """Wait for the result. If the waiting task is cancelled, cancel the call and wait until it has ended.
+
+        Raises:
+            HttpProblem: The call was cancelled and has no result.
+        """
+        assert self._task is not None  # noqa: S101
+        try:
+            await asyncio.wait((self._task,))
+        except asyncio.CancelledError:
+            self.abandon()
+            await asyncio.wait((self._task,))
+            raise
+        return self.finished_result()
 
     def finished_result(self) -> ToolResult:
         """Return the result of a call that is done.
@@ -134,6 +156,7 @@ class RunningCalls:
         *,
         followed: bool = False,
         client: Hashable = None,
+        events: EventBuffer | None = None,
     ) -> RunningCall:
         """Start a call.
 
@@ -145,6 +168,7 @@ class RunningCalls:
             call_id: The client's id for the call; by default the engine's id.
             followed: Whether events are collected for a reader.
             client: Identifies one of several clients that use the same token, if known.
+            events: The buffer for collected events; by default a new one.
 
         Raises:
             HttpProblem: 503 while the server stops, 429 when the token has too many calls, 409 when the caller's user
@@ -162,7 +186,9 @@ class RunningCalls:
             )
         engine_id = secrets.token_hex(16)
         clock = self._engine.services.clock
-        running = RunningCall(caller, call_id or engine_id, engine_id, still_valid=self._still_valid, clock=clock)
+        running = RunningCall(
+            caller, call_id or engine_id, engine_id, still_valid=self._still_valid, clock=clock, events=events
+        )
         if (caller.user, running.call_id) in self._by_id:
             raise HttpProblem(
                 HTTPStatus.CONFLICT,

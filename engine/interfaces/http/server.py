@@ -22,10 +22,12 @@ from engine.interfaces.http.app import Pages, build_app
 from engine.interfaces.http.approver import HttpApprover
 from engine.interfaces.http.edge import BodyLimits, HostNames
 from engine.interfaces.http.listen import BACKLOG, connections_within
+from engine.interfaces.http.mcp_endpoint import AccessOfTokens, HttpPeople, mcp_endpoint
 from engine.interfaces.http.responses import HttpProblem
 from engine.interfaces.http.route_context import RouteContext
 from engine.interfaces.http.running_calls import RunningCalls
 from engine.interfaces.http.tokens import Tokens
+from engine.interfaces.mcp.elicitation import McpElicitation
 
 HEADER_TIMEOUT_S = 10.0  # time for the headers of a request, counted from the connection or the request's first byte
 MAX_HEADER_BYTES = 16 * 1024
@@ -100,9 +102,9 @@ async def reject_connection(scope: Scope, receive: Receive, send: Send) -> None:
 class HttpServer(uvicorn.Server):
     """uvicorn's server with other signal handlers: uvicorn's own would end the process before the engine is closed."""
 
-    def __init__(self, config: uvicorn.Config, calls: RunningCalls, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, stop_work: Callable[[], None], started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._calls = calls
+        self._stop_work = stop_work
         self._when_started = started
 
     @contextlib.contextmanager
@@ -121,7 +123,7 @@ class HttpServer(uvicorn.Server):
         self._when_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._calls.stop()
+        self._stop_work()
         await super().shutdown(sockets)
 
     def _stop(self) -> None:
@@ -138,6 +140,7 @@ async def serve(
     started: Callable[[], None],
     *,
     jobs: bool = True,
+    api: bool = True,
 ) -> None:
     """Serve until SIGINT or SIGTERM, and run the background services of packs.
 
@@ -148,18 +151,28 @@ async def serve(
         settings: The section `[http]` of the configuration.
         started: Function to call when the server accepts requests.
         jobs: Whether background services run. They must not if code runs without isolation.
+        api: Whether the server has its own routes besides /health and /mcp.
     """
-    approver = HttpApprover()
-    async with open_engine(People(approver=approver)) as engine, background(engine, enabled=jobs):
+    approver, elicitation = HttpApprover(), McpElicitation()
+    people = People(approver=HttpPeople(approver, elicitation), filler=elicitation)
+    async with open_engine(people) as engine, background(engine, enabled=jobs):
         tokens = await asyncio.to_thread(Tokens, engine.services.records, engine.services.clock)
         async with aclosing(RunningCalls(engine, settings.calls_per_token, tokens.still_valid)) as calls:
-            context = RouteContext(engine, calls, approver, settings.module_name)
-            pages = Pages(frozenset(settings.cors_origins), settings.docs)
-            app = build_app(context, tokens.find, names, BodyLimits(settings.body_bytes, settings.body_s), pages)
-            await HttpServer(_config(app, settings), calls, started).serve([listening])
+            access = AccessOfTokens(calls, code_only=settings.mcp_tools == "code")
+            async with mcp_endpoint(engine, elicitation, access, settings) as mcp:
+                context = RouteContext(engine, calls, approver, settings.module_name)
+                pages = Pages(frozenset(settings.cors_origins), settings.docs)
+                limits = BodyLimits(settings.body_bytes, settings.body_s)
+                app = build_app(context, tokens.lookup, names, limits, pages, mcp=mcp, api=api)
+
+                def stop_work() -> None:
+                    calls.stop()
+                    mcp.close_streams()
+
+                await HttpServer(config_of(app, settings), stop_work, started).serve([listening])
 
 
-def _config(app: Any, settings: HttpSettings) -> uvicorn.Config:
+def config_of(app: Any, settings: HttpSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=GuardedH11Protocol,

@@ -3,12 +3,14 @@
 A token is 32 random bytes, so it cannot be guessed from its SHA-256. It is shown once, when it is created.
 """
 
+import asyncio
 import hashlib
 import hmac
 import json
 import re
 import secrets
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +71,10 @@ class Caller:
 
 
 class Tokens:
-    """Stores tokens in the records, so that every process on one home sees changes at once. Every method blocks."""
+    """Stores tokens in the records, so that every process on one home sees changes at once.
+
+    Every method but `lookup` blocks.
+    """
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
@@ -119,12 +124,17 @@ class Tokens:
 
     def find(self, token: str) -> Caller | None:
         """Return the caller of a token, or None if the token is invalid."""
-        given = _hash(token)
-        found = None
-        for stored, caller in self._current():  # always compare all tokens, so that the duration reveals nothing
-            if hmac.compare_digest(given, stored):
-                found = caller
-        return found
+        return _matching(self._current(), token)
+
+    async def lookup(self, token: str) -> Caller | None:
+        """Do the same as `find` without blocking the event loop.
+
+        A thread is used only if the tokens must be read again. With SQLite, that is known after microseconds.
+        """
+        local = self._records.dialect == "sqlite" and self._generation is not None
+        if local and self._records.generation(GENERATION) == self._generation:
+            return _matching(self._callers, token)  # these are set before `_generation`, so they are not older
+        return await asyncio.to_thread(self.find, token)
 
     def still_valid(self, caller: Caller) -> bool:
         """Return whether the token by which this caller was found still exists, unchanged.
@@ -142,6 +152,15 @@ class Tokens:
                 self._callers = [(row["sha256"], _caller_of(dict(row))) for row in rows]
                 self._generation = generation
             return self._callers
+
+
+def _matching(callers: Sequence[tuple[str, Caller]], token: str) -> Caller | None:
+    given = _hash(token)
+    found = None
+    for stored, caller in callers:  # always compare all tokens, so that the duration reveals nothing
+        if hmac.compare_digest(given, stored):
+            found = caller
+    return found
 
 
 def _hash(token: str) -> str:

@@ -13,15 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
+    RequestId,
 )
 
 from engine.contract.result import ToolResult
+from engine.interfaces.mcp.opening import Context
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 from engine.policy.forms import Form
 
@@ -32,7 +36,7 @@ _APPROVAL: dict[str, Any] = {
 }
 _QUESTION = "question"
 _SHOWN_CHARACTERS = 2_000  # limit for the arguments
-_MAX_SUSPENDED = 64
+_MAX_SUSPENDED = 64  # calls of one owner
 
 
 @dataclass(slots=True)
@@ -40,6 +44,8 @@ class _Elicitation:
     """Passes the questions of one call to the client's user, one at a time, and the answers back."""
 
     session: ServerSession
+    request_id: RequestId | None
+    allowed: bool
     question: "asyncio.Future[ElicitRequestFormParams]" = field(default_factory=asyncio.Future)
     answer: "asyncio.Future[ElicitResult]" = field(default_factory=asyncio.Future)
 
@@ -49,6 +55,7 @@ class _SuspendedCall:
     """A running call, which may wait for the client to call again with an answer."""
 
     name: str
+    owner: str
     elicitation: _Elicitation
     task: "asyncio.Task[ToolResult]"
 
@@ -80,29 +87,44 @@ class McpElicitation:
             return None
         return {name: text for name, text in (result.content or {}).items() if isinstance(text, str)}
 
+    def can_ask(self) -> bool:
+        """Return whether the call that runs this code came from a client that can and may ask its user."""
+        elicitation = _CURRENT.get()
+        return elicitation is not None and not _obstacle(elicitation)
+
     async def call(
         self,
         params: CallToolRequestParams,
-        session: ServerSession,
+        context: Context,
         run: Callable[[], Coroutine[Any, Any, ToolResult]],
+        *,
+        owner: str = "",
+        allowed: bool = True,
     ) -> ToolResult | InputRequiredResult:
         """Run a call that may have questions to the user.
 
         Args:
             params: The request of the client. It may continue a call that was suspended for an answer.
-            session: The session of the client.
+            context: The context of the request.
             run: Starts the call of the engine.
+            owner: The owner of the call. Only requests of the same owner can continue it.
+            allowed: Whether the client may ask its user.
 
         Returns:
             The result, or the question that the client must answer in another request.
+
+        Raises:
+            MCPError: The request answers a question that this owner was not asked, or that has expired.
         """
-        call = self._resume(params)
-        if call is None:
-            call = self._start(params.name, _Elicitation(session), run)
+        if params.request_state is None:
+            elicitation = _Elicitation(context.session, context.request_id, allowed)
+            call = self._start(params.name, owner, elicitation, run)
         else:
+            call = self._resume(params, owner)
             given = (params.input_responses or {}).get(_QUESTION)
-            answer = given if isinstance(given, ElicitResult) else ElicitResult(action="cancel")
-            call.elicitation.answer.set_result(answer)
+            if not isinstance(given, ElicitResult):
+                return self._suspend(call)  # the answer is missing, so the client receives the question again
+            call.elicitation.answer.set_result(given)
             call.elicitation.question = asyncio.Future()  # the call may have another question
             call.elicitation.answer = asyncio.Future()
         try:
@@ -137,40 +159,58 @@ class McpElicitation:
         elicitation = _CURRENT.get()
         if elicitation is None:
             raise PermissionError("the call did not come from an MCP client")
-        session = elicitation.session
-        if session.client_capabilities is None or session.client_capabilities.elicitation is None:
-            raise PermissionError("the MCP client cannot ask its user (it does not support elicitation)")
-        if session.can_send_request:
-            return await session.elicit_form(message, schema)
+        if obstacle := _obstacle(elicitation):
+            raise PermissionError(obstacle)
+        if elicitation.session.can_send_request:
+            # Over HTTP, the id sends the question on the response stream of the call, which is certainly open.
+            return await elicitation.session.elicit_form(message, schema, elicitation.request_id)
         elicitation.question.set_result(ElicitRequestFormParams(message=message, requested_schema=schema))
         return await elicitation.answer
 
     @staticmethod
     def _start(
-        name: str, elicitation: _Elicitation, run: Callable[[], Coroutine[Any, Any, ToolResult]]
+        name: str, owner: str, elicitation: _Elicitation, run: Callable[[], Coroutine[Any, Any, ToolResult]]
     ) -> _SuspendedCall:
         token = _CURRENT.set(elicitation)
         try:
-            return _SuspendedCall(name, elicitation, asyncio.ensure_future(run()))
+            return _SuspendedCall(name, owner, elicitation, asyncio.ensure_future(run()))
         finally:
             _CURRENT.reset(token)
 
-    def _resume(self, params: CallToolRequestParams) -> _SuspendedCall | None:
-        """Return the suspended call that a request continues, or None if the request's token is missing or unknown."""
-        call = self._suspended.pop(params.request_state, None) if params.request_state else None
-        if call is None or call.name != params.name or call.task.done():
-            return None
+    def _resume(self, params: CallToolRequestParams, owner: str) -> _SuspendedCall:
+        """Return the suspended call that a request continues.
+
+        Raises:
+            MCPError: The token in the request is not valid for this owner and tool.
+        """
+        token = params.request_state or ""
+        call = self._suspended.get(token)
+        if call is None or call.owner != owner or call.name != params.name or call.task.done():
+            text = "requestState is not valid, or its question has expired. Call the tool again without it."
+            raise MCPError(INVALID_PARAMS, text)
+        del self._suspended[token]
         return call
 
     def _suspend(self, call: _SuspendedCall) -> InputRequiredResult:
         for token in [token for token, each in self._suspended.items() if each.task.done()]:
             del self._suspended[token]
-        while len(self._suspended) >= _MAX_SUSPENDED:  # the question of the oldest call expires
-            del self._suspended[next(iter(self._suspended))]
+        own = [token for token, each in self._suspended.items() if each.owner == call.owner]
+        for expired in own[: max(0, len(own) + 1 - _MAX_SUSPENDED)]:  # the questions of the oldest calls expire
+            del self._suspended[expired]
         token = secrets.token_urlsafe(24)
         self._suspended[token] = call
         form = ElicitRequest(params=call.elicitation.question.result())
         return InputRequiredResult(input_requests={_QUESTION: form}, request_state=token)
+
+
+def _obstacle(elicitation: _Elicitation) -> str:
+    """Return why the client of a call cannot ask its user, or "" if it can."""
+    if not elicitation.allowed:
+        return "the token of this client may not approve its calls"
+    capabilities = elicitation.session.client_capabilities
+    if capabilities is None or capabilities.elicitation is None:
+        return "the MCP client cannot ask its user (it does not support elicitation)"
+    return ""
 
 
 def approval_question(request: ApprovalRequest) -> str:

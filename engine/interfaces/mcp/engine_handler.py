@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
+from cachetools import LRUCache
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -24,12 +26,15 @@ from engine.app.home import Home
 from engine.app.people import People
 from engine.app.sandboxes import unsafe_sandbox
 from engine.app.settings import Settings
+from engine.contract.failure import ToolFailure
 from engine.contract.result import ToolResult
+from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.render import is_large
 from engine.dispatch.validate import misfit
 from engine.formats.mcp import result_to_mcp_format, tools_to_mcp_format
 from engine.interfaces.mcp.changes import ToolChanges
+from engine.interfaces.mcp.client_access import ClientAccess
 from engine.interfaces.mcp.clients import Clients
 from engine.interfaces.mcp.elicitation import McpElicitation
 from engine.interfaces.mcp.files import LinkedFiles
@@ -41,44 +46,81 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class EngineHandler:
-    """Lists and calls the tools of one turn."""
+AccessOf = Callable[[Context], ClientAccess]
 
-    def __init__(self, engine: Engine, elicitation: McpElicitation, turn: Turn, changes: ToolChanges) -> None:
+EXECUTE = "execute"  # the tool that runs code, whose programs can call tools
+EXECUTE_TOOL = "execute_tool"
+MAX_OWNERS = 256  # owners whose linked files are remembered
+
+
+class EngineHandler:
+    """Lists and calls the tools that the client of each request may use."""
+
+    def __init__(self, engine: Engine, elicitation: McpElicitation, access: AccessOf, changes: ToolChanges) -> None:
         """Create a handler.
 
         Args:
             engine: The open engine.
             elicitation: Asks the users of clients. The engine must have been opened with this object.
-            turn: The turn of every call.
+            access: Returns the rights of the client that sent a request.
             changes: Announces changed tools.
         """
         self._engine = engine
         self._elicitation = elicitation
-        self._turn = turn
+        self._access = access
         self._changes = changes
-        self._files = LinkedFiles(FolderWorkspace(engine.settings.workspace or engine.services.home.workspace))
+        self._workspace = FolderWorkspace(engine.settings.workspace or engine.services.home.workspace)
+        self._files: LRUCache[str, LinkedFiles] = LRUCache(MAX_OWNERS)
 
-    async def list_tools(self, cursor: str = "") -> ListToolsResult:
-        page = await self._engine.tool_page(self._turn, cursor)
-        tools = tools_to_mcp_format(tool.spec for tool in page.listed.tools)
-        return ListToolsResult(tools=tools, next_cursor=page.next or None)
+    async def list_tools(self, context: Context, cursor: str = "") -> ListToolsResult:
+        turn = self._access(context).turn
+        page = await self._engine.tool_page(turn, cursor)
+        specs = [tool.spec for tool in page.listed.tools]
+        if turn.use_tool_search_flow:
+            specs = await self._code_tools(turn, specs)
+        return ListToolsResult(tools=tools_to_mcp_format(specs), next_cursor=page.next or None)
+
+    async def _code_tools(self, turn: Turn, discovery: list[ToolSpec]) -> list[ToolSpec]:
+        """Return the discovery tools with `execute` instead of `execute_tool`, if the turn may run code.
+
+        Code can call all tools, so a client needs no other tool to call one.
+        """
+        try:
+            execute = await self._engine.describe_tool(EXECUTE, turn)
+        except ToolFailure:
+            return discovery
+        return [*(spec for spec in discovery if spec.name != EXECUTE_TOOL), execute]
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        access = self._access(context)
         relay = ProgressRelay(context.session.report_progress)
         async with anyio.create_task_group() as group:
             group.start_soon(relay.forward)
-            called = partial(self._engine.call, params.name, params.arguments or {}, self._turn, progress=relay)
-            result = await uninterrupted(self._elicitation.call(params, context.session, called))
+            run = partial(access.run, params.name, params.arguments or {}, relay)
+            call = self._elicitation.call(params, context, run, owner=access.owner, allowed=access.asks_user)
+            result: ToolResult | InputRequiredResult | MCPError
+            try:
+                result = await uninterrupted(call)
+            except MCPError as error:  # raised below, because the group would wrap it
+                result = error
             relay.finish()
+        if isinstance(result, MCPError):
+            raise result
         await self._changes.announce()  # so a new skill is announced before the call that added it returns
         if isinstance(result, InputRequiredResult):
             return result
         returns = await self._returns(params.name) if result.success else None
         answer = await self._answer(params.name, result, returns)
         if result.success and result.side_effects:
-            answer.content += await asyncio.to_thread(self._files.of, result.side_effects)
+            answer.content += await asyncio.to_thread(self._files_of(access).of, result.side_effects)
         return answer
+
+    def _files_of(self, access: ClientAccess) -> LinkedFiles:
+        """Return the files that the clients with this access may read."""
+        files = self._files.get(access.owner)
+        if files is None:
+            files = self._files[access.owner] = LinkedFiles(self._workspace)
+        return files
 
     async def _returns(self, name: str) -> Mapping[str, Any] | None:
         """Return the output schema of a tool, against which clients validate its results."""
@@ -94,11 +136,11 @@ class EngineHandler:
             return await asyncio.to_thread(answer_of, name, result, returns)
         return answer_of(name, result, returns)
 
-    async def list_resources(self) -> ListResourcesResult:
-        return self._files.listed()
+    async def list_resources(self, context: Context, cursor: str = "") -> ListResourcesResult:
+        return self._files_of(self._access(context)).listed(cursor)
 
-    async def read_resource(self, uri: str) -> ReadResourceResult:
-        return await asyncio.to_thread(self._files.read, uri)
+    async def read_resource(self, context: Context, uri: str) -> ReadResourceResult:
+        return await asyncio.to_thread(self._files_of(self._access(context)).read, uri)
 
 
 def answer_of(name: str, result: ToolResult, returns: Mapping[str, Any] | None) -> CallToolResult:
@@ -134,6 +176,30 @@ async def default_turn(_: Engine) -> Turn:
     return Turn()
 
 
+def full_access(engine: Engine, turn: Turn) -> ClientAccess:
+    """Return the rights of a client on stdio, whose user has started this process."""
+
+    async def run(name: str, arguments: Mapping[str, Any], relay: ProgressRelay) -> ToolResult:
+        return await engine.call(name, arguments, turn, progress=relay)
+
+    return ClientAccess(turn, run)
+
+
+@asynccontextmanager
+async def handler_of(
+    engine: Engine, clients: Clients, elicitation: McpElicitation, access: AccessOf
+) -> AsyncIterator[EngineHandler]:
+    """Yield the handler of an open engine, and announce changed tools meanwhile."""
+    changes = ToolChanges(engine.events, clients)
+    watching = asyncio.create_task(changes.watch())
+    try:
+        yield EngineHandler(engine, elicitation, access, changes)
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+        await elicitation.aclose()
+
+
 @asynccontextmanager
 async def engine_handler(
     clients: Clients,
@@ -142,7 +208,7 @@ async def engine_handler(
     *,
     jobs: bool = True,
 ) -> AsyncIterator[EngineHandler]:
-    """Open an engine, run the background services of its packs, and yield its handler.
+    """Open an engine for one client, run the background services of its packs, and yield its handler.
 
     Args:
         clients: The clients to notify of changed tools.
@@ -152,19 +218,22 @@ async def engine_handler(
     """
     elicitation = McpElicitation()
     people = People(approver=elicitation, filler=elicitation)
-    async with open_engine(people) as engine, aclosing(elicitation), background(engine, enabled=jobs):
-        changes = ToolChanges(engine.events, clients)
-        watching = asyncio.create_task(changes.watch())
-        try:
-            yield EngineHandler(engine, elicitation, await turn_of(engine), changes)
-        finally:
-            watching.cancel()
-            await asyncio.wait([watching])
+    async with open_engine(people) as engine, background(engine, enabled=jobs):
+        access = full_access(engine, await turn_of(engine))
+        async with handler_of(engine, clients, elicitation, lambda _: access) as handler:
+            yield handler
 
 
 @asynccontextmanager
 async def configured_handler(
-    clients: Clients, home: Home, settings: Settings, *, allow_list: str, agent: str | None, unsafe: bool
+    clients: Clients,
+    home: Home,
+    settings: Settings,
+    *,
+    allow_list: str,
+    agent: str | None,
+    unsafe: bool,
+    code_only: bool = False,
 ) -> AsyncIterator[EngineHandler]:
     """Open the engine that the command line requests and yield its handler.
 
@@ -175,10 +244,12 @@ async def configured_handler(
         allow_list: The allow-list of every turn; "" for none.
         agent: The agent of every turn.
         unsafe: Whether code runs without isolation.
+        code_only: Whether the list contains only the three tools that find, describe and, with code, call all others.
     """
 
     async def turn_of(engine: Engine) -> Turn:
-        turn = Turn(allowed=engine.resolve_allow_list(allow_list) if allow_list else None)
+        allowed = engine.resolve_allow_list(allow_list) if allow_list else None
+        turn = Turn(allowed=allowed, use_tool_search_flow=code_only)
         return await engine.turn_of(agent, turn) if agent else turn
 
     sandbox = unsafe_sandbox() if unsafe else None

@@ -30,6 +30,7 @@ SCHEME = "knackbox://workspace/"
 CREATED = "created:"
 MAX_LINKS = 20  # limit for one result
 MAX_READABLE = 1_000  # links that a client can read; the oldest are forgotten
+PAGE = 100  # links on one page of the list
 IMAGE_BYTES = 1 << 20  # limit for one image; a larger one is only a resource
 IMAGES_BYTES = 4 << 20  # limit for all images of one result
 READ_BYTES = 32 << 20
@@ -37,7 +38,7 @@ _IMAGE_TYPES = BINARY - {"application/pdf"}
 
 
 class LinkedFiles:
-    """The files that one client may read. Thread-safe; every method except `listed` reads the disk."""
+    """The files that the clients of one owner may read. Thread-safe; every method except `listed` reads the disk."""
 
     def __init__(self, workspace: FolderWorkspace) -> None:
         self._workspace = workspace
@@ -64,10 +65,25 @@ class LinkedFiles:
             found.append(link)
         return found
 
-    def listed(self) -> ListResourcesResult:
-        """List the files that may be read, newest first."""
+    def listed(self, cursor: str = "") -> ListResourcesResult:
+        """Return one page of the files that may be read, newest first.
+
+        Args:
+            cursor: `next_cursor` of the previous page, which is the URI of its last file; "" for the first page.
+
+        Raises:
+            MCPError: The file at the cursor was forgotten, so the list must be read from the start.
+        """
         with self._lock:
-            return ListResourcesResult(resources=list(reversed(self._links.values())))
+            links = list(reversed(self._links.values()))
+        start = 0
+        if cursor:
+            start = next((number for number, link in enumerate(links, 1) if link.uri == cursor), 0)
+            if not start:
+                raise MCPError(INVALID_PARAMS, "The cursor is not valid any longer. List the resources from the start.")
+        page = links[start : start + PAGE]
+        more = start + PAGE < len(links)
+        return ListResourcesResult(resources=page, next_cursor=page[-1].uri if more else None)
 
     def read(self, uri: str) -> ReadResourceResult:
         """Read a linked file.
@@ -78,9 +94,8 @@ class LinkedFiles:
         with self._lock:
             link = self._links.get(uri)
         if link is None:
-            raise MCPError(
-                INVALID_PARAMS, f"{uri}: no result of this session has named this file. Call a tool to read files."
-            )
+            text = f"{uri}: no result of this session has named this file. Call a tool to read files."
+            raise MCPError(INVALID_PARAMS, text, {"uri": uri})
         try:
             data = self._workspace.read(link.name, READ_BYTES)
         except (OSError, WorkspaceError) as error:

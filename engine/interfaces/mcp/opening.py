@@ -26,7 +26,7 @@ Context = ServerRequestContext[dict[str, object]]
 class McpHandler(Protocol):
     """Answers the requests of a client, for example with an open engine (`engine.interfaces.mcp.engine_handler`)."""
 
-    async def list_tools(self, cursor: str = "") -> ListToolsResult:
+    async def list_tools(self, context: Context, cursor: str = "") -> ListToolsResult:
         """Return one page of tools. `cursor` is `next_cursor` of the previous page."""
         ...
 
@@ -34,11 +34,15 @@ class McpHandler(Protocol):
         """Call one tool. A failure of the tool is part of the result, not an exception."""
         ...
 
-    async def list_resources(self) -> ListResourcesResult:
-        """List the files that the client may read."""
+    async def list_resources(self, context: Context, cursor: str = "") -> ListResourcesResult:
+        """Return one page of the files that the client may read.
+
+        Raises:
+            MCPError: The cursor is invalid.
+        """
         ...
 
-    async def read_resource(self, uri: str) -> ReadResourceResult:
+    async def read_resource(self, context: Context, uri: str) -> ReadResourceResult:
         """Read one file.
 
         Raises:

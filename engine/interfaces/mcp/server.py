@@ -1,16 +1,18 @@
-"""The MCP server on stdio: lists and calls tools with progress and cancellation, and announces changed tools.
+"""The MCP server: lists and calls tools with progress and cancellation, and announces changed tools.
 
-It answers the first request of a client (`initialize`) before an engine is open, or even imported.
+`build_server` is independent of the transport. `serve_stdio` serves one client on stdio, and answers the first request
+of the client (`initialize`) before an engine is open, or even imported.
 """
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import cast
+from typing import Any, cast, get_args
 
 import anyio
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
@@ -38,43 +40,67 @@ INSTRUCTIONS = (
 )
 
 OpenHandler = Callable[[Clients], AbstractAsyncContextManager[McpHandler]]
+GetHandler = Callable[[], Awaitable[McpHandler]]
+
+# Lists depend on the caller and can change at any time. The client is notified when they do.
+_UNCACHED: dict[CacheableMethod, CacheHint] = dict.fromkeys(
+    get_args(CacheableMethod), CacheHint(ttl_ms=0, scope="private")
+)
 
 
-def build_server(open_handler: OpenHandler) -> tuple[Server[dict[str, object]], Opening]:
-    """Return a server and the `Opening` of its handler. The caller must run `Opening.hold` in a task."""
-    bus = InMemorySubscriptionBus()
-    clients = Clients(bus)
-    opening = Opening(lambda: open_handler(clients))
+def build_server(
+    listening: ListenHandler,
+    clients: Clients,
+    handler: GetHandler,
+    *,
+    initialized: Callable[[], None] = lambda: None,
+    input_schema: Callable[[str], Mapping[str, Any] | None] | None = None,
+) -> Server[dict[str, object]]:
+    """Return a server whose requests are answered by a handler, over any transport.
 
-    async def list_tools(_: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        cursor = params.cursor if params is not None else None
-        return await (await opening.handler()).list_tools(cursor or "")
+    Args:
+        listening: Serves the notification streams of clients with protocol version 2026-07-28 or later.
+        clients: Receives the sessions of older clients.
+        handler: Returns the handler when it is open.
+        initialized: Called when an older client has connected.
+        input_schema: Returns the schema of a tool's arguments, or None if it declares no HTTP headers. By default the
+            SDK searches all pages of the list of tools for it in each call over HTTP.
+    """
+
+    async def list_tools(context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return await (await handler()).list_tools(context, _cursor_of(params))
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        return await (await opening.handler()).call_tool(context, params)
+        return await (await handler()).call_tool(context, params)
 
-    async def list_resources(_: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:  # noqa: ARG001 -- there is only one page
-        return await (await opening.handler()).list_resources()
+    async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        return await (await handler()).list_resources(context, _cursor_of(params))
 
-    async def read_resource(_: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        return await (await opening.handler()).read_resource(params.uri)
+    async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return await (await handler()).read_resource(context, params.uri)
 
-    async def initialized(context: Context, _: NotificationParams) -> None:
+    async def on_initialized(context: Context, _: NotificationParams) -> None:
         clients.joined(context.session)
-        opening.begin()
+        initialized()
 
     server: Server[dict[str, object]] = Server(
         "knackbox",
         version=own_version(),
         instructions=INSTRUCTIONS,
+        cache_hints=_UNCACHED,
+        get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_read_resource=read_resource,
-        on_subscriptions_listen=ListenHandler(bus),
+        on_subscriptions_listen=listening,
     )
-    server.add_notification_handler("notifications/initialized", NotificationParams, initialized)
-    return server, opening
+    server.add_notification_handler("notifications/initialized", NotificationParams, on_initialized)
+    return server
+
+
+def _cursor_of(params: PaginatedRequestParams | None) -> str:
+    return (params.cursor or "") if params is not None else ""
 
 
 async def serve_stdio(open_handler: OpenHandler) -> None:
@@ -106,7 +132,10 @@ async def _serve(open_handler: OpenHandler) -> None:
 
 async def _serve_lines(lines: StdinLines, open_handler: OpenHandler) -> None:
     async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
-        server, opening = build_server(open_handler)
+        bus = InMemorySubscriptionBus()
+        clients = Clients(bus)
+        opening = Opening(lambda: open_handler(clients))
+        server = build_server(ListenHandler(bus), clients, opening.handler, initialized=opening.begin)
         holding = asyncio.create_task(opening.hold())
         try:
             await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))

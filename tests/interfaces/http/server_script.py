@@ -10,7 +10,7 @@ from typing import Any
 from engine import Engine
 from engine.app.config import load_settings
 from engine.app.home import Home
-from engine.contract.context import CallContext
+from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
 from engine.interfaces.http import server
 from engine.interfaces.http.listen import listen, names_of, url_of
@@ -134,7 +134,15 @@ async def paid() -> list[int]:
     return PAID
 
 
+@tool(annotations=Annotations(idempotent=True))
+async def jot(ctx: CallContext, path: str) -> Produced[str]:
+    """Create a file in the workspace."""
+    await asyncio.to_thread(ctx.workspace.write, path, b"jotted")
+    return Produced(path, path, (f"created:{path}",))
+
+
 TOOLS = [
+    jot,
     whoami,
     echo,
     odd,

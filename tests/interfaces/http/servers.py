@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,13 +55,19 @@ class Server:
 
 
 @contextmanager
-def running(root: Path, config: str = "", *, words: list[str] | None = None) -> Iterator[Server]:
-    """Run a server with the tools of the tests, or the command `words`, which prints its address on stdout."""
+def running(
+    root: Path, config: str = "", *, words: list[str] | None = None, callers: Iterable[Caller] = ()
+) -> Iterator[Server]:
+    """Run a server with the tools of the tests, or the command `words`, which prints its address on stdout.
+
+    Tokens for `callers` are created first, because the command needs one.
+    """
     home = Home(root)
     home.create()
     home.config.write_text(config)
     records = Records.open(home.records_url)
     tokens = Tokens(records, SystemClock())
+    made = {caller.name: tokens.add(caller) for caller in callers}
     with (
         (home.root / "stderr").open("w") as errors,
         subprocess.Popen(
@@ -78,7 +84,7 @@ def running(root: Path, config: str = "", *, words: list[str] | None = None) -> 
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line, (home.root / "stderr").read_text()
-            yield Server(home, json.loads(line)["url"], process, tokens)
+            yield Server(home, json.loads(line)["url"], process, tokens, made)
         finally:
             process.terminate()
             try:

@@ -302,7 +302,11 @@ async def test_a_body_is_decoded_once_and_a_large_one_in_a_thread(
     monkeypatch.setattr(edge, "read_json", read_json)
     routed = FastAPI()
     routed.router.routes.append(DecodedRoute("/", length, methods=["POST"]))
-    app = Edge(routed, find=lambda _: ME, names=HostNames(frozenset({"test"})), body=BodyLimits(1 << 20, 20))
+
+    async def find(_: str) -> Caller:
+        return ME
+
+    app = Edge(routed, find=find, names=HostNames(frozenset({"test"})), body=BodyLimits(1 << 20, 20))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         answer = await client.post("/", json={"text": text}, headers={"Authorization": "Bearer t"})
     assert answer.json() == len(text)

@@ -1,6 +1,8 @@
 """Only the token determines who makes a request. Nothing else in the request can change that."""
 
+import asyncio
 import hmac
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,7 +139,7 @@ async def test_tools_forbidden_by_the_operator_are_not_described(tmp_path: Path,
     ) as engine:
         tokens = Tokens(engine.services.records, engine.services.clock)
         context = RouteContext(engine, RunningCalls(engine, 1, tokens.still_valid), approver, "here")
-        app = build_app(context, tokens.find, HostNames(frozenset({"localhost"})), BodyLimits(1_000, 1.0))
+        app = build_app(context, tokens.lookup, HostNames(frozenset({"localhost"})), BodyLimits(1_000, 1.0))
         headers = {"Authorization": f"Bearer {tokens.add(ADMIN)}"}
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
@@ -276,3 +278,14 @@ def test_a_taken_token_name_and_an_unprintable_user_are_refused(tmp_path: Path) 
         with pytest.raises(ConfigError, match="printable"):
             tokens.add(Caller("two", user))
     records.close()
+
+
+async def test_a_token_that_another_process_removed_is_not_found_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'records.db'}"
+    with closing(Records.open(url)) as own, closing(Records.open(url)) as other:
+        tokens, elsewhere = Tokens(own, SystemClock()), Tokens(other, SystemClock())
+        made = await asyncio.to_thread(elsewhere.add, ANNA)
+        assert await tokens.lookup(made) == ANNA
+        assert await tokens.lookup(made) == ANNA  # now without a thread
+        assert await asyncio.to_thread(elsewhere.remove, ANNA.name)
+        assert await tokens.lookup(made) is None

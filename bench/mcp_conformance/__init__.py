@@ -1,0 +1,1 @@
+"""Runs the conformance suite of MCP against Knackbox, beside FastMCP."""
