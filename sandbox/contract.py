@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from sandbox.changes import Change
+from sandbox.secrets.secret import Secret
 
 _LAST_PORT = 65_535
 Stream = Literal["stdout", "stderr"]
@@ -279,6 +280,7 @@ class SandboxSettings:
         environments_bytes: Bytes that unused environments may take in the cache.
         build_s: The time limit for building one environment, in seconds.
         allow_private: Hosts and addresses that jobs with egress may reach although they are not public.
+        secrets: Values that the egress proxy substitutes for their placeholders. A backend without egress ignores them.
         image: The image of containers; "" for the backend's default.
         runtime: The OCI runtime of containers; "" for the backend's default.
         engine_url: The address of the container engine, such as Docker's; "" for the backend's default.
@@ -288,6 +290,7 @@ class SandboxSettings:
     environments_bytes: int = 8 << 30
     build_s: float = 300.0
     allow_private: frozenset[str] = frozenset()
+    secrets: tuple[Secret, ...] = ()
     image: str = ""
     runtime: str = ""
     engine_url: str = ""

@@ -34,6 +34,7 @@ FOR_USERS = (
     "documents",
     "google",
     "kernels",
+    "keyring",
     "node",
     "redis",
     "sentences",

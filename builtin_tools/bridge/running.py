@@ -7,14 +7,16 @@ from builtin_tools.bridge.planned_calls import Plan
 from builtin_tools.bridge.program_calls import ProgramCalls
 from builtin_tools.bridge.recorded_programs import RecordedPrograms, code_of
 from engine.contract.canonical import digest
-from engine.contract.context import CallContext, no_progress
+from engine.contract.context import CallContext, MissingService, no_progress
 from engine.contract.failure import refusal
 from engine.contract.spec import ToolSpec
+from engine.dispatch.call_secrets import CallSecrets
 from engine.dispatch.forwarding import Pieces
 from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.refusals import not_configured
 from sandbox.bridge.bridge import Bridge, BridgedSandbox
 from sandbox.contract import Job, Outcome
+from sandbox.secrets.secret import variables
 
 
 def cell_calls(ctx: CallContext, tools: bool | None) -> ProgramCalls | None:
@@ -49,6 +51,7 @@ async def run_program(
     on_output = None if ctx.progress is no_progress else Pieces(ctx)
     if not with_tools:
         return await ctx.sandbox.run(job, on_output=on_output), ""
+    job = replace(job, env=_placeholders(ctx) | dict(job.env))
     sandbox = _bridged_sandbox(ctx)
     plan = Plan() if plan_for is not None else None
     calls, prelude = await ctx.need(RecordedPrograms).begin(ctx, digest(code_of(job)), plan)
@@ -63,6 +66,14 @@ async def run_program(
         made = await calls.finish()
     calls.raise_if_stopped(made)
     return outcome, "\n".join(filter(None, (done, made)))
+
+
+def _placeholders(ctx: CallContext) -> dict[str, str]:
+    """Return the variables with the placeholders of secrets that some tool may have. Only that tool gets the value."""
+    try:
+        return variables(ctx.need(CallSecrets).for_tools)
+    except MissingService:  # no secret is configured
+        return {}
 
 
 def _bridged_sandbox(ctx: CallContext) -> BridgedSandbox:

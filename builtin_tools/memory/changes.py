@@ -9,6 +9,7 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 from builtin_tools.memory.entries import Entry, KnownDocument, NewEntry
 from builtin_tools.memory.tables import DOCUMENTS, ENTRIES, PAIRS, REMOVALS, document_row, json_text, row_of
 from builtin_tools.memory.view import AT_ONCE, MemoryView
+from sandbox.secrets.redactor import Redactor
 
 
 class MemoryChange(MemoryView):
@@ -21,11 +22,19 @@ class MemoryChange(MemoryView):
         now: The time of this transaction, in seconds since the epoch.
     """
 
-    def __init__(self, connection: Connection, generation: int, now: float, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        generation: int,
+        now: float,
+        new_id: Callable[[], str],
+        redactor: Redactor | None = None,
+    ) -> None:
         super().__init__(connection)
         self.generation = generation
         self.now = now
         self._new_id = new_id
+        self._redactor = redactor
 
     def insert(self, new: NewEntry) -> Entry:
         """Store a new entry."""
@@ -33,14 +42,14 @@ class MemoryChange(MemoryView):
 
     def insert_all(self, new: Sequence[NewEntry]) -> list[Entry]:
         """Store new entries."""
-        entries = [self._entry(each) for each in new]
+        entries = [self._redacted(self._entry(each)) for each in new]
         if entries:
             self.connection.execute(insert(ENTRIES), [row_of(entry) for entry in entries])
         return entries
 
     def put(self, entry: Entry) -> Entry:
         """Store an entry with its id, replacing any entry with that id. Used to undo changes and for imports."""
-        stored = replace(entry, generation=self.generation)
+        stored = self._redacted(replace(entry, generation=self.generation))
         self.connection.execute(delete(REMOVALS).where(REMOVALS.c.id == entry.id))
         self.connection.execute(delete(ENTRIES).where(ENTRIES.c.id == entry.id))
         self.connection.execute(insert(ENTRIES), [row_of(stored)])
@@ -55,7 +64,8 @@ class MemoryChange(MemoryView):
 
     def set_data(self, entry: Entry, data: Mapping[str, Any]) -> None:
         """Replace the `data` of an entry. Its generation stays the same, because `data` is not indexed."""
-        self.connection.execute(update(ENTRIES).where(ENTRIES.c.id == entry.id).values(data=json_text(data)))
+        shown = data if self._redactor is None else self._redactor.masked(data)
+        self.connection.execute(update(ENTRIES).where(ENTRIES.c.id == entry.id).values(data=json_text(shown)))
 
     def remove(self, entries: Collection[Entry]) -> None:
         """Delete entries. To delete all copies of entries, too, use `Erasure`.
@@ -75,6 +85,9 @@ class MemoryChange(MemoryView):
     def add_document(self, document: KnownDocument, passages: Sequence[NewEntry]) -> list[Entry]:
         """Store a document with its passages, replacing any document with the same id."""
         self.remove_document(document.id)
+        if self._redactor is not None:
+            shown = self._redactor.masked({"uri": document.uri, "title": document.title, "text": document.text})
+            document = replace(document, data=self._redactor.masked(document.data), **shown)
         self.connection.execute(insert(DOCUMENTS), [document_row(document)])
         return self.insert_all([replace(each, document=document.id) for each in passages])
 
@@ -109,6 +122,14 @@ class MemoryChange(MemoryView):
     def new_id(self) -> str:
         """Return an id for a document."""
         return self._new_id()
+
+    def _redacted(self, entry: Entry) -> Entry:
+        """Return the entry without values of secrets. What was derived from a value is omitted."""
+        if self._redactor is None:
+            return entry
+        given = {"text": entry.text, "title": entry.title, "data": entry.data}
+        shown = self._redactor.masked(given)
+        return entry if shown is given else replace(entry, statement=None, skeleton="", **shown)
 
     def _entry(self, new: NewEntry) -> Entry:
         return Entry(

@@ -85,7 +85,7 @@ def open_memory(services: Services) -> tuple[MemoryService, MemoryParts]:
     """Open the memory of a home. Blocks."""
     settings = pack_settings(NAME, services.settings.packs.get(NAME, {}), MemorySettings)
     home = services.home
-    store = MemoryStore.open(home.memory, services.clock)
+    store = MemoryStore.open(home.memory, services.clock, redactor=services.redactor)
     indexes = MemoryIndexes(home.memory_indexes, store, services.embedder, encoder_of(settings.encoder))
     workspace, time = services.settings.workspace, services.settings.time
     zone_of = zones_of_users(time.zone, time.zones)

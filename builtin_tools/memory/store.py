@@ -19,6 +19,7 @@ from builtin_tools.memory.view import MemoryView
 from engine.contract.context import Clock
 from engine.stores.records import Records
 from engine.stores.sqlite_file import Contents
+from sandbox.secrets.redactor import Redactor
 
 GENERATION = "memory"
 CONTENTS = Contents(
@@ -30,27 +31,41 @@ CONTENTS = Contents(
 class MemoryStore:
     """The entries, documents and open pairs of all owners. Every method blocks."""
 
-    def __init__(self, records: Records, clock: Clock, new_id: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        records: Records,
+        clock: Clock,
+        new_id: Callable[[], str] | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
         """Create missing tables.
 
         Args:
             records: The database. `close` closes it, too.
             clock: The source of time.
             new_id: Returns a new, unpredictable id of 32 characters.
+            redactor: Overwrites the values of secrets in what is stored.
         """
         self._records = records
         self._clock = clock
+        self._redactor = redactor
         self._new_id = new_id or (lambda: secrets.token_hex(ID // 2))
         records.create(SCHEMA)
 
     @classmethod
-    def open(cls, path: Path, clock: Clock, new_id: Callable[[], str] | None = None) -> "MemoryStore":
-        """Open or create the database. `new_id` is the same as in the constructor.
+    def open(
+        cls,
+        path: Path,
+        clock: Clock,
+        new_id: Callable[[], str] | None = None,
+        redactor: Redactor | None = None,
+    ) -> "MemoryStore":
+        """Open or create the database. `new_id` and `redactor` are the same as in the constructor.
 
         Raises:
             ConfigError: The database is lost, damaged or unusable.
         """
-        return cls(Records.open(f"sqlite:///{path}", secure_delete=True, contents=CONTENTS), clock, new_id)
+        return cls(Records.open(f"sqlite:///{path}", secure_delete=True, contents=CONTENTS), clock, new_id, redactor)
 
     def create(self, metadata: MetaData) -> None:
         """Create the missing tables of another part of the memory in the same database."""
@@ -72,7 +87,7 @@ class MemoryStore:
         """
         with self._records.begin() as connection:
             generation = self._records.bump(GENERATION, connection)
-            yield MemoryChange(connection, generation, self._clock.now().timestamp(), self._new_id)
+            yield MemoryChange(connection, generation, self._clock.now().timestamp(), self._new_id, self._redactor)
 
     def generation(self) -> int:
         """Return the number of the latest change. Takes microseconds if nothing has changed since the previous call."""

@@ -1,7 +1,7 @@
 """Builds the components of an engine from a home and settings. Only this module imports every package of the engine."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from engine.agent.journal.run_contents import RunContents
 from engine.app.child_loop import LoopOfChildren
 from engine.app.databases import open_databases
 from engine.app.home import Home
+from engine.app.log_redaction import redacted_logs
 from engine.app.models import completion_of, images_of, vision_of
 from engine.app.modules import open_modules
 from engine.app.packs import OpenedPacks, open_packs
@@ -18,6 +19,7 @@ from engine.app.people import People
 from engine.app.registries import open_registries
 from engine.app.sandboxes import Refusing, SandboxWatch, open_sandbox, sandbox_settings
 from engine.app.search_parts import SearchParts
+from engine.app.secrets import open_secrets
 from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.app.undo import opened_recorder
@@ -32,6 +34,7 @@ from engine.contract.run_summary import RunObserver
 from engine.contract.source import ToolSource
 from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import ContextBinder
+from engine.dispatch.call_secrets import CallSecrets
 from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.parts import Parts
@@ -67,6 +70,7 @@ from engine.turn.assembly import Assembly
 from engine.turn.discovery import Discovery, DiscoverySource
 from engine.turn.look_up import LookUp
 from sandbox.contract import Sandbox, SandboxError
+from sandbox.secrets.secret import Secret
 
 T = TypeVar("T")
 
@@ -136,6 +140,7 @@ async def compose(
     sandbox: Sandbox | None = None,
     packs: bool = True,
     people: People | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Components:
     """Open all components and register their clean-up with `stack`.
 
@@ -148,12 +153,15 @@ async def compose(
         sandbox: Replaces the configured sandbox. The caller closes it.
         packs: Whether installed packs are opened.
         people: The gate and the approver that decide whether a call may run, and the filler that shows forms.
+        environ: The environment variables from which secrets may come.
 
     Raises:
         ConfigError: A component cannot be opened as configured.
     """
     await asyncio.to_thread(home.create)
-    databases = await open_databases(home, settings, clock, stack)
+    secrets = await asyncio.to_thread(open_secrets, home, settings.secrets, environ or {})
+    stack.enter_context(redacted_logs(secrets.redactor))
+    databases = await open_databases(home, settings, clock, stack, secrets.redactor)
     records, lasting = databases.records, databases.lasting
     search = SearchParts(home.vectors, records)
     stack.callback(search.close)
@@ -162,7 +170,7 @@ async def compose(
     events = await asyncio.to_thread(
         lambda: EventLog(lasting, clock, kept=kept.events, subscriber_days=kept.subscriber_days)
     )
-    box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
+    box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack, secrets.found)
     updates = await asyncio.to_thread(
         RegistryUpdates, events, lasting, records, clock, space_id=settings.registry.space_id
     )
@@ -182,6 +190,7 @@ async def compose(
         databases.children,
         LoopOfChildren(databases.runs),
         completion_of(settings),
+        secrets.redactor,
     )
     opened.join([*sources, DiscoverySource()])
     if packs:
@@ -193,8 +202,7 @@ async def compose(
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
-    access = settings.access
-    lists = AllowLists(home.allow_lists, registry.static_specs, strict=access.strict, required=access.allow_list)
+    lists = allow_lists_of(home, settings, registry)
     watch = SandboxWatch(box, clock)
     stack.push_async_callback(watch.aclose)
     await watch.begin()
@@ -209,6 +217,7 @@ async def compose(
     approval = approval_guard(settings, people, waits, granted)
     provides: dict[type, Any] = {
         **opened.provides,
+        **({CallSecrets: secrets.calls} if secrets.calls is not None else {}),
         Discovery: discovery,
         ApprovalGuard: approval,
         PersonForms: PersonForms(people.filler),
@@ -220,8 +229,7 @@ async def compose(
     trail = AuditTrail(journal, events)
     stack.push_async_callback(trail.aclose)
     agents = FileAgents(registries.agents)
-    guards: list[Guard] = [Repeats(clock), Breakers(clock), limits, budget, trail]
-    guards += asking_guards(settings, people, approval)
+    first: tuple[Guard, ...] = (Repeats(clock), Breakers(clock), limits, budget, trail)
     parts = Parts(
         registry,
         binder,
@@ -229,11 +237,12 @@ async def compose(
         chains=chains,
         offered=LookUp(assembly, lambda: registry.sources),
         access_guards=(agents, AnnotationLog(), registries.tools, Access()),
-        guards=guards,
+        guards=[*first, *asking_guards(settings, people, approval)],
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, databases.lock, clock)),
         watched=watched_calls(home, settings, databases.lock, clock, stack),
         recorder=trail,
         retrier=Retrier(budget=budget),
+        secrets=secrets.calls,
     )
     pipeline = Pipeline(parts)
     provides |= {
@@ -265,6 +274,12 @@ async def compose(
         runs=databases.runs,
         model_pacing=ModelPacing(settings.model.concurrent),
     )
+
+
+def allow_lists_of(home: Home, settings: Settings, registry: Registry) -> AllowLists:
+    """Return the allow-lists of the home."""
+    access = settings.access
+    return AllowLists(home.allow_lists, registry.static_specs, strict=access.strict, required=access.allow_list)
 
 
 def ports_with_model(ports: Ports, services: Services) -> Ports:
@@ -314,6 +329,7 @@ def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -
     return asking
 
 
+<<<<<<< HEAD
 def watched_calls(
     home: Home, settings: Settings, lock: EngineLock, clock: Clock, stack: AsyncExitStack
 ) -> WatchedCalls | None:
@@ -326,9 +342,14 @@ def watched_calls(
 
 
 async def configured_sandbox(home: Home, settings: Settings, stack: AsyncExitStack) -> Sandbox:
+=======
+async def configured_sandbox(
+    home: Home, settings: Settings, stack: AsyncExitStack, secrets: Sequence[Secret] = ()
+) -> Sandbox:
+>>>>>>> main
     """Return the configured sandbox. If it cannot be opened, return one that refuses every job and says why."""
     try:
-        box = await open_sandbox(settings.sandbox, sandbox_settings(home, settings))
+        box = await open_sandbox(settings.sandbox, sandbox_settings(home, settings, secrets))
     except SandboxError as error:
         return Refusing(error)
     stack.push_async_callback(box.aclose)

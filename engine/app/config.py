@@ -20,9 +20,9 @@ from engine.app.section import Section
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 
-SECRET = re.compile(r"api_key|tokens|redis_url|\.env|\.headers")  # fields whose values are never printed
+SECRET = re.compile(r"api_key|tokens|redis_url|\.env|\.headers|^secrets")  # fields whose values are never printed
 # Tables of tables. No environment variable can name a field in them.
-FREE_TABLES = frozenset({"packs", "mcp_servers", "image_gen_clients"})
+FREE_TABLES = frozenset({"packs", "mcp_servers", "image_gen_clients", "secrets"})
 
 
 def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:

@@ -20,6 +20,7 @@ from engine.stores.locks import StoreBusy
 from engine.stores.records import Records
 from engine.stores.run_journal import RunJournal
 from engine.stores.sqlite_file import Contents
+from sandbox.secrets.redactor import Redactor
 
 RECORDS = Contents(
     held="the log of calls and failures, the statistics of skills, rate limits, idempotency keys, notes and tokens",
@@ -58,8 +59,10 @@ class Databases:
     children: ChildRunStore
 
 
-async def open_databases(home: Home, settings: Settings, clock: Clock, stack: AsyncExitStack) -> Databases:
-    """Open the databases, and take backups until `stack` closes them.
+async def open_databases(
+    home: Home, settings: Settings, clock: Clock, stack: AsyncExitStack, redactor: Redactor | None = None
+) -> Databases:
+    """Open the databases, and take backups until `stack` closes them. `redactor` is applied to the journal of runs.
 
     Raises:
         ConfigError: A database is missing, damaged or unusable.
@@ -71,7 +74,7 @@ async def open_databases(home: Home, settings: Settings, clock: Clock, stack: As
     stack.callback(records.close)
     lasting = await asyncio.to_thread(Records.open, home.events_url, power_cuts=True, contents=EVENTS)
     stack.callback(lasting.close)
-    runs, children = await asyncio.to_thread(_open_runs, home, settings, lock, clock, stack)
+    runs, children = await asyncio.to_thread(_open_runs, home, settings, lock, clock, stack, redactor=redactor)
     backups = backups_of(home, settings.backups, clock)
     if await asyncio.to_thread(journal_upgrade.due, records):
         await _take(backups.take_before_upgrade)
@@ -93,14 +96,20 @@ def open_run_journal(home: Home, settings: Settings, clock: Clock) -> Iterator[R
 
 
 def _open_runs(
-    home: Home, settings: Settings, lock: EngineLock, clock: Clock, stack: ExitStack | AsyncExitStack
+    home: Home,
+    settings: Settings,
+    lock: EngineLock,
+    clock: Clock,
+    stack: ExitStack | AsyncExitStack,
+    *,
+    redactor: Redactor | None = None,
 ) -> tuple[RunJournal, ChildRunStore]:
     records = Records.open(home.runs_url, secure_delete=True, contents=RUNS)
     stack.callback(records.close)
 
     writer = EntryWriter(home.runs)
     stack.callback(writer.close)
-    journal = RunJournal(records, lock, clock, writer, kept=settings.retention.runs)
+    journal = RunJournal(records, lock, clock, writer, kept=settings.retention.runs, redactor=redactor)
     return journal, ChildRunStore(records, lock, clock)
 
 

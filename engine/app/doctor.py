@@ -17,6 +17,7 @@ from engine.app.config import load_settings
 from engine.app.home import PRIVATE, Home
 from engine.app.plugins import CHECKS, COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
 from engine.app.sandboxes import open_sandbox, sandbox_settings
+from engine.app.secrets import open_secrets
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.registry.file_registry import Corrupt, parse, set_aside
@@ -82,7 +83,7 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
         checks.append(DoctorCheck("configuration", "config.toml", BROKEN, detail=str(error), remedy="Correct it."))
         settings = Settings()
     checks += await protections(home, settings, sandbox)
-    checks += [*egress(settings), environments(home, settings)]
+    checks += [*egress(settings), *secret_checks(home, settings, environ), environments(home, settings)]
     checks += [home_folder(home), disk(home), workspace(home, settings), records(home), vectors(home), embedder()]
     checks.append(sentence_encoder(settings))
     checks += list(registries(home))
@@ -149,6 +150,22 @@ def egress(settings: Settings) -> Iterator[DoctorCheck]:
     )
     private = ", ".join(rules.allow_private) or "none"
     yield DoctorCheck("egress", "private addresses", OK, required=False, detail=private)
+
+
+def secret_checks(home: Home, settings: Settings, environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
+    """Report whether the value of each secret was found, without the value."""
+    if settings.secrets and not home.root.is_dir():
+        return
+    try:
+        states = open_secrets(home, settings.secrets, environ).states
+    except ConfigError as error:
+        yield DoctorCheck("secrets", "placeholders", BROKEN, required=False, detail=str(error))
+        return
+    for state in states:
+        kind = BROKEN if state.problem else EXPOSED if state.exposed else OK
+        detail = f"{state.source}, for {', '.join((*state.hosts, *state.tools)) or 'no host or tool'}"
+        remedy = state.problem or state.exposed
+        yield DoctorCheck("secrets", state.name, kind, required=False, detail=detail, remedy=remedy)
 
 
 def environments(home: Home, settings: Settings) -> DoctorCheck:

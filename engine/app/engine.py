@@ -59,7 +59,11 @@ class Engine:
     def __init__(self, components: Components) -> None:
         self._components = components
         self._turns = Turns(
-            components.services.settings, components.features, components.allow_lists, components.agents
+            components.services.settings,
+            components.features,
+            components.allow_lists,
+            components.agents,
+            components.services.redactor,
         )
         components.registry.execute_through(self._execute)
         components.services.child_loop.bind(self)
@@ -107,6 +111,7 @@ class Engine:
                 sandbox=sandbox,
                 packs=packs,
                 people=people,
+                environ=variables,
             )
             engine = cls(components)
             for started in components.started:

@@ -152,6 +152,11 @@ class Home:
         return self.root / "keys" / "skills"
 
     @property
+    def placeholder_key(self) -> Path:
+        """The key from which the placeholders of secrets are made. It reveals no value."""
+        return self.root / "keys" / "placeholders"
+
+    @property
     def workspace(self) -> Path:
         """The workspace, unless the configuration names another."""
         return self.root / "workspace"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from engine.app.home import HOME_VARIABLE, PREFIX, Home
 from engine.app.sandboxes import sandbox_settings
 from sandbox.contract import SandboxSettings
+from sandbox.secrets.secret import Secret
 
 DEFAULT = "namespace"
 
@@ -24,7 +25,13 @@ def chosen_sandbox(home: Home, environ: Mapping[str, str]) -> tuple[str, Sandbox
     from engine.app.config import load_settings  # noqa: PLC0415 -- builds the models of all settings
 
     settings = load_settings(home, environ)
-    return settings.sandbox, sandbox_settings(home, settings)
+    secrets: tuple[Secret, ...] = ()
+    if settings.secrets:
+        from engine.app.secrets import open_secrets  # noqa: PLC0415 -- likewise
+
+        home.create()
+        secrets = open_secrets(home, settings.secrets, environ).found
+    return settings.sandbox, sandbox_settings(home, settings, secrets)
 
 
 def is_configured(home: Home, environ: Mapping[str, str]) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import difflib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.app.home import Home
@@ -22,6 +22,7 @@ from sandbox.contract import (
     SandboxSettings,
     State,
 )
+from sandbox.secrets.secret import Secret
 from sandbox.unsafe import UnsafeSandbox
 
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ WAIT_S = 0.5  # a Docker Engine on this machine answers within a few millisecond
 _log = logging.getLogger("knackbox.sandbox")
 
 
-def sandbox_settings(home: Home, settings: "Settings") -> SandboxSettings:
-    """Return the settings that a backend receives when it opens."""
+def sandbox_settings(home: Home, settings: "Settings", secrets: Sequence[Secret] = ()) -> SandboxSettings:
+    """Return the settings that a backend receives when it opens. `secrets` are those that the egress proxy may send."""
     return SandboxSettings(
         cache=home.cache,
         environments_bytes=settings.environments.cap_bytes,
         build_s=settings.environments.build_s,
         allow_private=frozenset(settings.egress.allow_private),
+        secrets=tuple(secrets),
         image=settings.docker.image,
         runtime=settings.docker.runtime,
         engine_url=settings.docker.url,

@@ -13,6 +13,7 @@ from engine.registry.updates import RegistryUpdates
 from engine.stores.child_runs import ChildRunStore
 from engine.stores.records import Records
 from sandbox.contract import Sandbox
+from sandbox.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from engine.stores.embedder import Embedder
@@ -30,6 +31,7 @@ class Services:
         updates: Publishes changes of registered tools, prompts and agents.
         child_runs: The runs that other runs have started.
         child_loop: Works on child runs.
+        redactor: Replaces the values of secrets in what packs store; None if there are no secrets.
         llm_client: The configured chat model, for single prompts; None if there is none.
     """
 
@@ -45,3 +47,4 @@ class Services:
     child_runs: ChildRunStore
     child_loop: ChildLoop
     llm_client: LlmClient | None = None
+    redactor: Redactor | None = None

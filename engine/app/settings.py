@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from engine.app.module_settings import McpServerSettings, ModuleName, ModuleSettings
+from engine.app.secret_settings import SecretName, SecretSettings
 from engine.app.section import Section
 from engine.contract.spaces import DEFAULT_SPACE
 from engine.contract.spec import Band
@@ -414,6 +415,7 @@ class Settings(Section):
         image: A model that generates images.
         image_gen_clients: Further image models, by name.
         mcp_servers: MCP servers, by name.
+        secrets: Secrets, by name.
         prices: The prices of models, by the name of the model.
         packs: The settings of third-party packs, in a table for each, by entry-point name.
     """
@@ -430,6 +432,7 @@ class Settings(Section):
     runs: RunSettings = RunSettings()
     skills: SkillSettings = SkillSettings()
     egress: EgressSettings = EgressSettings()
+    secrets: Mapping[SecretName, SecretSettings] = Field(default_factory=dict)
     environments: EnvironmentSettings = EnvironmentSettings()
     docker: DockerSettings = DockerSettings()
     http: HttpSettings = HttpSettings()

@@ -16,6 +16,7 @@ from engine.policy.access import tighter
 from engine.policy.allow_lists import AllowLists
 from engine.registry.file_agents import FileAgents
 from engine.turn.active_list import ActiveList
+from sandbox.secrets.redactor import Redactor
 
 NOTHING = Allowed()  # permits no tool
 _ABOVE_GUEST = frozenset(get_args(PermissionLevel)) - {"guest"}
@@ -47,7 +48,12 @@ class Turns:
     """Creates the turns of one engine."""
 
     def __init__(
-        self, settings: Settings, features: frozenset[str], allow_lists: AllowLists, agents: FileAgents
+        self,
+        settings: Settings,
+        features: frozenset[str],
+        allow_lists: AllowLists,
+        agents: FileAgents,
+        redactor: Redactor | None = None,
     ) -> None:
         """Prepare what all turns of the engine have in common.
 
@@ -56,7 +62,9 @@ class Turns:
             features: The features that the configured model clients support.
             allow_lists: The allow-lists.
             agents: The registered agents.
+            redactor: Replaces the values of secrets in the queries of turns.
         """
+        self._redactor = redactor
         self._settings = settings
         self._allow_lists = allow_lists
         self._agents = agents
@@ -79,6 +87,8 @@ class Turns:
         turn = self._usual if requested is None else requested
         if query is not None or (user and user != turn.user):
             turn = replace(turn, query=turn.query if query is None else query, user=user or turn.user)
+        if self._redactor is not None and turn.query:
+            turn = replace(turn, query=self._redactor.text(turn.query))
         agent = self._agents.known.get(turn.agent)
         if agent is not None:
             turn = turn_of(agent, turn)

@@ -10,6 +10,7 @@ from engine.contract.result import ToolCall, ToolResult
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BindContext
+from engine.dispatch.call_secrets import CallSecrets
 from engine.dispatch.in_flight import CallIds
 from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.render import OutputCap
@@ -63,6 +64,7 @@ class Parts:
         observers: Called once with every call and its result, in the event loop, so they must be fast. Their exceptions
             are logged and otherwise ignored. They also receive the results of calls that were cancelled by their
             caller.
+        secrets: Keeps the values of secrets out of calls and results; None if no secret is configured.
     """
 
     registry: Registry
@@ -76,6 +78,7 @@ class Parts:
     keyed: KeyedCalls | None = None
     watched: WatchedCalls | None = None
     observers: Sequence[Observer] = ()
+    secrets: CallSecrets | None = None
     retrier: Retrier = field(default_factory=Retrier)
     cap: OutputCap = field(default_factory=OutputCap)
     new_id: Callable[[], str] = field(default_factory=CallIds)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
 from engine.contract.context import Produced, no_progress
 from engine.contract.failure import FailureClass, refusal
@@ -33,6 +34,7 @@ from engine.recovery.classify import FailureFacts, classify
 from engine.recovery.retry import without_unsafe_retry
 
 _log = logging.getLogger("knackbox.dispatch")
+T = TypeVar("T")
 
 # Threads for the pipeline's own file and database work, separate from those of tools.
 _ENGINE_THREADS = 4
@@ -53,6 +55,7 @@ class Pipeline:
         self._registry = parts.registry
         self._bind = parts.bind
         self._clock = parts.clock
+        self._secrets = parts.secrets
         self._in_flight = InFlightCalls(parts.clock, parts.new_id)
         self._validators = Validators()
         self._tool_threads = WorkerThreads("knackbox-tool")
@@ -93,10 +96,11 @@ class Pipeline:
             self._watchdog.wake()
         ended: CallEnd | None = None
         try:
-            try:
-                ended = await self._run(inflight, call, turn, progress)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where failures become results
-                ended = await self._recover(inflight, call, turn, error)  # classify, advise, fall back
+            if self._secrets is not None:
+                given, call = call, replace(call, arguments={}, context=None)  # recorded if this is cancelled
+                call = await self._in_thread_if_large(given.arguments, partial(self._secrets.hidden, given))
+                progress = self._secrets.listener(progress)
+            ended = await self._reach_end(inflight, call, turn, progress)
             inflight.settled = True
             if not self._parts.cap.fits(ended.message, ended.error):
                 await self._cap(ended, inflight, turn)
@@ -118,6 +122,18 @@ class Pipeline:
         if inflight.keyed or result.failure is not None:
             await self._store(inflight, result)
         return result
+
+    async def _reach_end(
+        self, inflight: InFlightCall, call: ToolCall, turn: Turn, progress: Callable[..., None]
+    ) -> CallEnd:
+        """Run the stages of a call, and return how it ended, without values of secrets."""
+        try:
+            ended = await self._run(inflight, call, turn, progress)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where failures become results
+            ended = await self._recover(inflight, call, turn, error)  # classify, advise, fall back
+        if self._secrets is None:
+            return ended
+        return await self._in_thread_if_large((ended.output, ended.message), partial(self._secrets.redact, ended))
 
     async def _run(self, inflight: InFlightCall, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> CallEnd:
         """Run the stages of a call and return how it ended, if it succeeded. Any failure is raised as an exception."""
@@ -141,12 +157,13 @@ class Pipeline:
         ctx = inflight.ctx = self._bind(turn, inflight.call_id, progress)
         if call.context is not None:
             ctx = inflight.ctx = replace(ctx, tool_context=call.context)
+        arguments = call.arguments if self._secrets is None else self._secrets.filled(spec, call.arguments)
         if plan.watched and self._parts.watched is not None:
             async with self._parts.watched.watching(ctx, request) as watched:
-                returned = await self._attempts.run(inflight, tool, watched, call.arguments)
+                returned = await self._attempts.run(inflight, tool, watched, arguments)
                 inflight.settled = True
         else:
-            returned = await self._attempts.run(inflight, tool, ctx, call.arguments)  # deadline, classify, retry
+            returned = await self._attempts.run(inflight, tool, ctx, arguments)  # deadline, classify, retry
         inflight.settled = True
         large = is_large(returned.value if isinstance(returned, Produced) else returned)
         rendered = await self._engine_threads.run(partial(render, returned)) if large else render(returned)
@@ -174,6 +191,16 @@ class Pipeline:
         self._watchdog.close()
         self._tool_threads.close()
         self._engine_threads.close()
+
+    async def _in_thread_if_large(self, value: Any, function: Callable[[], T]) -> T:
+        """Call the function, in a thread if the value that it reads is large."""
+        return await self._engine_threads.run(function) if is_large(value) else function()
+
+    def _audit_data(self, added: dict[str, Any]) -> dict[str, Any]:
+        if self._secrets is None:
+            return bounded(added)
+        # Redacted before texts are cut, and again because other objects become text.
+        return self._secrets.audit_data(bounded(self._secrets.audit_data(added)))
 
     async def _look_up(self, name: str, turn: Turn) -> Tool:
         """Find a tool that is not static.
@@ -316,7 +343,7 @@ class Pipeline:
             if inflight.request is not None and inflight.spec is not None
             else "LOW"
         )
-        data = bounded(inflight.ctx.audit) if inflight.ctx is not None and inflight.ctx.audit else {}
+        data = self._audit_data(inflight.ctx.audit) if inflight.ctx is not None and inflight.ctx.audit else {}
         audit = Audit(name, inflight.call_id, inflight.ts, duration_ms, inflight.attempts, ended.end, risk, data)
         result = ToolResult(
             ended.failure is None,

@@ -8,7 +8,7 @@ append names the number of the lease. A worker whose lease was taken over can th
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from engine.stores.entry_writer import Appended, EntryWriter, NewEntries, RunLea
 from engine.stores.records import Records
 from engine.stores.run_inbox import INBOX_SCHEMA, NewMessage, RunMessage, add_message, delete_messages, messages_of
 from engine.stores.sqlite_file import connect, explained
+from sandbox.secrets.redactor import Redactor
 
 KEPT = 1_000  # runs
 OPEN, WAITING, ENDED = "open", "waiting", "ended"
@@ -147,7 +148,14 @@ class RunJournal:
     """The runs of one home, shared by all its processes. Every method blocks."""
 
     def __init__(
-        self, records: Records, lock: EngineLock, clock: Clock, writer: EntryWriter, *, kept: int = KEPT
+        self,
+        records: Records,
+        lock: EngineLock,
+        clock: Clock,
+        writer: EntryWriter,
+        *,
+        kept: int = KEPT,
+        redactor: Redactor | None = None,
     ) -> None:
         """Create missing tables.
 
@@ -157,14 +165,20 @@ class RunJournal:
             clock: The source of time.
             writer: Appends entries to the same database.
             kept: How many of the newest runs to keep. Runs that have not ended are kept in any case.
+            redactor: Replaces the values of secrets in what is stored.
         """
         self._records = records
         self._lock = lock
         self._clock = clock
         self._writer = writer
         self._kept = kept
+        self._redactor = redactor
         records.create(_SCHEMA)
         records.create(INBOX_SCHEMA)
+
+    def redacted(self, text: str) -> str:
+        """Return a text as it may be stored: with placeholders for the values of secrets."""
+        return text if self._redactor is None else self._redactor.text(text)
 
     def create(
         self, run: str, message: str, setup: str, new: NewEntries, *, user: str, agent: str, previous: str = ""
@@ -174,8 +188,8 @@ class RunJournal:
             "id": run,
             "user": user[:NAME_CHARACTERS],
             "agent": agent[:NAME_CHARACTERS],
-            "message": message[:_TITLE_CHARACTERS],
-            "setup": setup,
+            "message": self.redacted(message)[:_TITLE_CHARACTERS],
+            "setup": self.redacted(setup),
             "previous": previous or None,
         }
         with self._records.begin() as connection:
@@ -260,7 +274,8 @@ class RunJournal:
                     f"The run {run} has ended ({found['finish']}), so no message reaches it. To go on, copy it with "
                     f"knackbox runs fork {run} --message."
                 )
-            return add_message(connection, run, message, self._now())
+            shown = replace(message, text=self.redacted(message.text))
+            return add_message(connection, run, shown, self._now())
 
     def messages(self, run: str, after: int = 0) -> list[RunMessage]:
         """Return the messages sent to a run, in order, beginning after the one with the number `after`."""

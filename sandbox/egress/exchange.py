@@ -8,6 +8,8 @@ import socket
 from sandbox.contract import Connection, Destination
 from sandbox.egress import heads
 from sandbox.egress.addresses import Address
+from sandbox.egress.intercepted_connection import InterceptedConnection
+from sandbox.egress.interception import InterceptedDestination, Interception
 from sandbox.egress.journal import Journal
 from sandbox.egress.relay import ENDED, Relay, reset_on_close
 from sandbox.egress.resolve import NameNotResolved, Refused, Resolver, pin
@@ -19,13 +21,15 @@ _FAREWELL_S, _FAREWELL_BYTES = 1.0, 1 << 20
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _BAD_REQUEST, _FORBIDDEN, _BAD_GATEWAY = 400, 403, 502
 JOB_ENDED = "the job ended"
+_NEEDS_TLS = "secrets are sent to it over TLS only; use https"
 _log = logging.getLogger(__name__)
 
 
 class Exchange:
     """Handles one connection out of a box. Owns the socket `inside`, and closes it at the end of `run`.
 
-    `allowed` are the job's destinations in canonical form.
+    `allowed` are the job's destinations in canonical form. Connections to destinations that have secrets are handled by
+    an `InterceptedConnection`, and all others by a `Relay`.
     """
 
     def __init__(
@@ -35,12 +39,15 @@ class Exchange:
         rules: EgressRules,
         resolver: Resolver,
         journal: Journal,
+        *,
+        interception: Interception | None = None,
     ) -> None:
         self._inside = inside
         self._allowed = allowed
         self._rules = rules
         self._resolver = resolver
         self._journal = journal
+        self._interception = interception
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + rules.total_s
         self._relay: Relay | None = None
@@ -82,6 +89,11 @@ class Exchange:
             self._note(request.destination, allowed=False, reason=NOT_LISTED)
             listed = ", ".join(sorted(map(str, self._allowed)))
             await self._say_no(_FORBIDDEN, f"{request.destination} is {NOT_LISTED} ({listed})")
+            return
+        found = self._intercepted(destination)
+        if found is not None and found.tls and not request.tunnel:
+            self._note(destination, allowed=False, reason=_NEEDS_TLS)
+            await self._say_no(_FORBIDDEN, f"no connection to {destination}: {_NEEDS_TLS}")
             return
         try:
             outside, address = await self._dial(destination)
@@ -171,6 +183,10 @@ class Exchange:
         answer: bytes = b"",
         rewrite: bool = False,
     ) -> None:
+        found = self._intercepted(destination)
+        if found is not None:
+            await self._intercept(found, outside, address, first, answer)
+            return
         relay = Relay(self._inside, outside, idle_s=self._rules.idle_s, deadline=self._deadline)
         relay.flushed = self.finished
         reason = JOB_ENDED
@@ -193,6 +209,35 @@ class Exchange:
                 address=str(address),
                 sent=relay.sent,
                 received=relay.received,
+            )
+
+    def _intercepted(self, destination: Destination) -> InterceptedDestination | None:
+        return None if self._interception is None else self._interception.at(destination)
+
+    async def _intercept(
+        self, found: InterceptedDestination, outside: socket.socket, address: Address, first: bytes, answer: bytes
+    ) -> None:
+        """Handle a connection to a destination that has secrets."""
+        connection = InterceptedConnection(found, self._rules, self.finished)
+        reason = JOB_ENDED
+        try:
+            if answer:
+                await self._loop.sock_sendall(self._inside, answer)
+            reason = await connection.run(self._inside, outside, first, self._deadline)
+        except OSError as problem:
+            reason = f"the client disconnected: {problem}"
+        finally:
+            if connection.broken:
+                reset_on_close(self._inside)
+                reset_on_close(outside)
+            outside.close()
+            self._note(
+                found.destination,
+                allowed=True,
+                reason=reason,
+                address=str(address),
+                sent=connection.sent,
+                received=connection.received,
             )
 
     async def _say_no(self, status: int, reason: str) -> None:

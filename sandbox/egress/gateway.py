@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from sandbox.contract import Connection, Destination, SandboxError
 from sandbox.egress import stray
 from sandbox.egress.exchange import Exchange
+from sandbox.egress.interception import Interception
 from sandbox.egress.journal import Journal, OnConnection
 from sandbox.egress.plan import EgressPlan
 from sandbox.egress.relay import reset_on_close
@@ -33,10 +34,12 @@ class Gateway:
         rules: EgressRules,
         resolver: Resolver,
         on_connection: OnConnection | None = None,
+        interception: Interception | None = None,
     ) -> None:
         self._plan = plan
         self._rules = rules
         self._resolver = resolver
+        self._interception = interception
         self._journal = Journal(rules.kept, on_connection)
         self._allowed = frozenset(o.destination for o in plan.outlets if o.destination is not None)
         self._places = frozenset(plan.listen)
@@ -113,7 +116,9 @@ class Gateway:
         inside.setblocking(False)
         inside.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._accepted += 1
-        exchange = Exchange(inside, self._allowed, self._rules, self._resolver, self._journal)
+        exchange = Exchange(
+            inside, self._allowed, self._rules, self._resolver, self._journal, interception=self._interception
+        )
         task = self._loop.create_task(exchange.run(outlet))
         self._running[task] = exchange
 

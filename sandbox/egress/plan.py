@@ -3,7 +3,8 @@
 This is a listening socket for each destination, a file of host names, and environment variables for a proxy.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sandbox.contract import Destination
 from sandbox.egress.addresses import parse
@@ -27,10 +28,19 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True)
 class EgressPlan:
-    """What to set up in the box for its egress: listening sockets, and `hosts`, the text of its /etc/hosts."""
+    """What to set up in the box for its egress.
+
+    Attributes:
+        outlets: The listening sockets.
+        hosts: The text of /etc/hosts.
+        variables: Environment variables for the destinations that have secrets.
+        authority: The certificate of an authority that the box trusts in addition to the system's, as PEM; "" for none.
+    """
 
     outlets: tuple[Outlet, ...]
     hosts: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    authority: str = ""
 
     @property
     def listen(self) -> list[tuple[str, int]]:

@@ -17,6 +17,7 @@ from sandbox.forkserver.pool import TemplateKey, Templates, Wear
 from sandbox.forkserver.running import ForkedJob
 from sandbox.forkserver.server import ForkedBox, ForkServer, TemplateLost
 from sandbox.forkserver.template_processes import could_not_start
+from sandbox.secrets.secret import Secret
 from sandbox.wire.end_reasons import with_end_reason
 from sandbox.wire.programs import find_programs, own_packages
 
@@ -41,6 +42,7 @@ class ForkedConfig:
             instead.
         environments: The folder of the environments, and their size limits.
         egress: The rules that apply to the connections of every job, in addition to the job's own list.
+        secrets: Values that the egress proxy substitutes for their placeholders.
     """
 
     warm: int = 2
@@ -53,6 +55,7 @@ class ForkedConfig:
     packages: tuple[str, ...] = field(default_factory=own_packages)
     environments: EnvironmentsConfig = field(default_factory=EnvironmentsConfig)
     egress: rules.EgressRules = field(default_factory=rules.EgressRules)
+    secrets: tuple[Secret, ...] = ()
 
     @classmethod
     def of(cls, settings: SandboxSettings) -> Self:
@@ -62,7 +65,9 @@ class ForkedConfig:
             ValueError: An entry of `allow_private` is invalid.
         """
         environments = EnvironmentsConfig(settings.cache, settings.environments_bytes, settings.build_s)
-        return cls(environments=environments, egress=rules.EgressRules(settings.allow_private))
+        return cls(
+            environments=environments, egress=rules.EgressRules(settings.allow_private), secrets=settings.secrets
+        )
 
 
 class ForkedSandbox:

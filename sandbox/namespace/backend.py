@@ -2,14 +2,16 @@
 
 import contextlib
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
 from sandbox.bridge.bridge import Bridge
-from sandbox.contract import Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings
+from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings
 from sandbox.egress import plan, rules
 from sandbox.egress.gateway import Gateway
+from sandbox.egress.interception import Interception
 from sandbox.egress.journal import OnConnection
 from sandbox.egress.resolve import Resolver, SystemResolver
 from sandbox.forkserver.backend import ForkedConfig, ForkedSandbox
@@ -41,6 +43,7 @@ class NamespaceSandbox(ForkedSandbox):
         *,
         resolver: Resolver | None = None,
         on_connection: OnConnection | None = None,
+        trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         """Create the sandbox without starting a process.
 
@@ -48,10 +51,16 @@ class NamespaceSandbox(ForkedSandbox):
             config: The configuration; None for the defaults.
             resolver: Looks up the hosts that boxes may connect to.
             on_connection: Called for every connection out of a box.
+            trust: Creates the TLS context that verifies servers to which secrets are sent. By default, it trusts the
+                system's certificate authorities.
+
+        Raises:
+            ValueError: The hosts of two secrets contradict each other.
         """
         super().__init__(config or NamespaceConfig())
         self._resolver = resolver or SystemResolver()
         self._on_connection = on_connection
+        self._interception = Interception(self._config.secrets, trust) if self._config.secrets else None
         self._box_uid = random.SystemRandom().choice(_BOX_UIDS)
 
     @classmethod
@@ -59,7 +68,7 @@ class NamespaceSandbox(ForkedSandbox):
         """Create a sandbox from the settings.
 
         Raises:
-            ValueError: An entry of `allow_private` is invalid.
+            ValueError: An entry of `allow_private` is invalid, or the hosts of two secrets contradict each other.
         """
         return cls(NamespaceConfig.of(settings))
 
@@ -88,7 +97,7 @@ class NamespaceSandbox(ForkedSandbox):
             await bridge.aclose()
 
     async def _run(self, job: Job, on_output: OnOutput | None, bridge: Bridge | None) -> Outcome:
-        egress = plan.make(rules.checked(job.egress)) if job.egress else None
+        egress = await self._plan(job.egress) if job.egress else None
         programs = self._programs_of_environments if job.requirements else self._programs
         asked = request.build(job, programs, egress, bridged=bridge is not None)
         # Building an environment may take minutes, so it is done before the job counts as one of the running jobs.
@@ -142,10 +151,18 @@ class NamespaceSandbox(ForkedSandbox):
         if isinstance(self._resolver, SystemResolver):
             self._resolver.close()
 
+    async def _plan(self, destinations: Sequence[Destination]) -> plan.EgressPlan | None:
+        allowed = rules.checked(destinations)
+        made = plan.make(allowed)
+        if made is None or self._interception is None:
+            return made
+        variables, authority = await self._interception.environment(allowed)
+        return replace(made, variables=variables, authority=authority)
+
     @contextlib.asynccontextmanager
     async def _way_out(self, egress: plan.EgressPlan) -> AsyncIterator[Gateway]:
         """Yield the gateway that carries the job's connections until the job ends."""
-        gateway = Gateway(egress, self._config.egress, self._resolver, self._on_connection)
+        gateway = Gateway(egress, self._config.egress, self._resolver, self._on_connection, self._interception)
         orderly = False
         try:
             yield gateway

@@ -17,7 +17,10 @@ from pathlib import Path
 from sandbox import worker
 from sandbox.linux import syscalls
 from sandbox.namespace import rootfs
+from sandbox.wire import paths
 
+# Where distributions keep the bundle of their certificate authorities: Debian and Alpine, Fedora, openSUSE.
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem")
 _BACKLOG = 128
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # linux/in.h, linux/in6.h: bind to an address before it is assigned
 _SO_ATTACH_FILTER = 26
@@ -63,7 +66,8 @@ def open_all(wanted: worker.Message, channel: socket.socket) -> None:
     """Create the sockets of the job's `egress` and send them to the engine.
 
     Args:
-        wanted: The job's `egress`: `listen` is a list of [address, port], `hosts` is the text of /etc/hosts.
+        wanted: The job's `egress`: `listen` is a list of [address, port], `hosts` is the text of /etc/hosts, and
+            `authority` is a certificate as PEM, or "".
         channel: The socket that is connected to the engine.
 
     Raises:
@@ -79,7 +83,11 @@ def open_all(wanted: worker.Message, channel: socket.socket) -> None:
         families.remove(socket.AF_INET6)
     ends = [_listen(address, port) for address, port in wanted["listen"]]
     ends += [_strays(family, protocol) for family in families for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP)]
-    _show_hosts(wanted["hosts"])
+    _show("/etc/hosts", wanted["hosts"].encode("ascii"))
+    if wanted["authority"]:
+        own = wanted["authority"].encode("ascii")
+        _show(paths.AUTHORITY, own)
+        _show(paths.AUTHORITIES, _system_authorities() + own)
     socket.send_fds(channel, [worker.pack({"kind": "outlets"})], [end.fileno() for end in ends])
     for end in ends:
         end.close()
@@ -139,10 +147,20 @@ def _strays(family: socket.AddressFamily, protocol: int) -> socket.socket:
     return end
 
 
-def _show_hosts(text: str) -> None:
-    path = Path(rootfs.BOX, "hosts")
-    path.write_text(text, encoding="ascii")
-    path.chmod(0o444)
-    syscalls.mount(str(path), "/etc/hosts", "", syscalls.MS_BIND)
+def _show(path: str, data: bytes) -> None:
+    """Mount a file with this content, read-only, at a path that exists."""
+    source = Path(rootfs.BOX, os.path.basename(path))
+    source.write_bytes(data)
+    source.chmod(0o444)
+    syscalls.mount(str(source), path, "", syscalls.MS_BIND)
     quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_RDONLY
-    syscalls.mount("", "/etc/hosts", "", syscalls.MS_REMOUNT | syscalls.MS_BIND | quiet)
+    syscalls.mount("", path, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | quiet)
+
+
+def _system_authorities() -> bytes:
+    for path in _BUNDLES:
+        try:
+            return Path(path).read_bytes() + b"\n"
+        except OSError:
+            continue
+    return b""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sandbox.bridge import plan as bridge_plan
 from sandbox.linux import syscalls
 from sandbox.linux.syscalls import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY
-from sandbox.wire.paths import PACKAGES, TMP, WORK
+from sandbox.wire.paths import AUTHORITIES, AUTHORITY, PACKAGES, TMP, WORK
 
 BOX = "/box"  # where a box mounts the tmpfs that contains its /tmp, /work and /dev/shm
 BOX_ID = 1000
@@ -31,6 +31,8 @@ _ETC = {
     "hostname": "box\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
     "resolv.conf": "",
+    # Empty, except in boxes with secrets (`sandbox.namespace.outlets`).
+    **{path.removeprefix("/etc/"): "" for path in (AUTHORITY, AUTHORITIES)},
 }
 # Public, and needed to find libraries, certificates, fonts and the ports of services, and to identify the system.
 _ETC_SHOWN = (

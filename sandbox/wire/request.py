@@ -8,8 +8,8 @@ The header's fields:
     env, argv, limits, collect: As in the job.
     code, prelude, call, command: What to run.
     mount: How the job may write to its workspace; "" without a workspace.
-    egress: null, or where the box listens in place of the allowed destinations, and its /etc/hosts
-        (`sandbox.namespace.outlets`).
+    egress: null, or where the box listens in place of the allowed destinations, its /etc/hosts, and the certificate of
+        an authority that it trusts (`sandbox.namespace.outlets`).
     inlets: Ports of the box that the engine connects to (`sandbox.namespace.inlets`).
     bridge: null, or the [address, port] at which the box's programs ask the engine (`sandbox.bridge`).
     stay: Whether the worker waits to be killed after its answer, so that its resource usage can be read.
@@ -24,10 +24,13 @@ from typing import Any
 from sandbox.bridge import plan as bridge_plan
 from sandbox.contract import Call, Job, Language, SandboxError
 from sandbox.egress.plan import EgressPlan, environment
-from sandbox.wire.paths import TMP, WORK
+from sandbox.wire.paths import AUTHORITIES, AUTHORITY, TMP, WORK
 from sandbox.wire.programs import Programs
 
 _SCRIPTS = {Language.NODE: "main.js", Language.BASH: "main.sh"}
+# Variables that name the certificate authorities to trust: for OpenSSL and Python, requests, curl, git, and AWS.
+_TRUST_ALL = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE")
+_TRUST_MORE = ("NODE_EXTRA_CA_CERTS",)  # those that name authorities in addition to the program's own
 _NODE_HEAP_SHARE = 0.75  # V8's old space as a share of the memory limit; the rest is for buffers and the program itself
 
 
@@ -61,7 +64,7 @@ def build(
         "stdin": len(job.stdin),
         "env": _environment(
             {
-                **(environment() if egress else {}),
+                **(_of_egress(egress) if egress else {}),
                 **(bridge_plan.environment(programs.path, programs.packages) if bridged else {}),
                 **job.env,
             },
@@ -75,7 +78,7 @@ def build(
         "limits": asdict(job.limits),
         "mount": job.workspace.writes.value if job.workspace else "",
         "collect": list(job.collect),
-        "egress": {"listen": egress.listen, "hosts": egress.hosts} if egress else None,
+        "egress": {"listen": egress.listen, "hosts": egress.hosts, "authority": egress.authority} if egress else None,
         "inlets": list(inlets),
         "bridge": [bridge_plan.ADDRESS, bridge_plan.PORT] if bridged else None,
         "stay": True,
@@ -138,6 +141,11 @@ def _interpreter(job: Job, programs: Programs) -> list[str]:
         )
     heap = max(16, int(job.limits.memory_bytes * _NODE_HEAP_SHARE) >> 20)
     return [programs.node, f"--max-old-space-size={heap}"]
+
+
+def _of_egress(egress: EgressPlan) -> dict[str, str]:
+    trust = dict.fromkeys(_TRUST_ALL, AUTHORITIES) | dict.fromkeys(_TRUST_MORE, AUTHORITY) if egress.authority else {}
+    return environment() | trust | dict(egress.variables)
 
 
 def _environment(given: Mapping[str, str], programs: Programs) -> dict[str, str]:

@@ -77,7 +77,7 @@ class RunRecorder:
         for entry in entries:
             self._state.apply(entry)
             if self._journal is not None:
-                self._waiting.append((round(self.clock.worked_s, 3), to_json(entry)))
+                self._waiting.append((round(self.clock.worked_s, 3), self._journal.redacted(to_json(entry))))
                 # After a power failure it must be known which calls may have had an effect.
                 self._lasting = self._lasting or isinstance(entry, CallBegun)
 

@@ -33,6 +33,7 @@ OWN = {
     "failures": OwnCommand("engine.interfaces.cli.failures", "List recent failures and how they were classified."),
     "restore": OwnCommand("engine.interfaces.cli.restore", "List backups of the databases, or restore one."),
     "kernelspec": OwnCommand("engine.interfaces.cli.kernelspec", "Install Jupyter kernels that run in boxes."),
+    "secrets": OwnCommand("engine.interfaces.cli.secrets", "List and check the configured secrets."),
     "modules": OwnCommand("engine.interfaces.cli.modules", "List and check remote modules and their tools."),
     "doctor": OwnCommand("engine.interfaces.cli.doctor", "Show which protections work here, and what is missing."),
     "mcp": OwnCommand("engine.interfaces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),

@@ -105,3 +105,8 @@ export const tools = new Proxy(
     },
   },
 );
+
+// Placeholders of secrets. The values are put in their place outside of the box.
+export const secrets = new Proxy({}, {
+  get: (_, name) => (typeof name === "string" ? process.env[`KNACKBOX_SECRET_${name}`] : undefined),
+});

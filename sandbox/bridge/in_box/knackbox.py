@@ -14,6 +14,7 @@ import threading
 import types
 from typing import Any
 
+_VARIABLES = "KNACKBOX_SECRET_"  # how the variables with placeholders begin
 _LENGTH = struct.Struct("!I")
 _READ = 1 << 16
 _PIECE = 1 << 20  # characters of a large result fetched at once
@@ -23,7 +24,7 @@ _TYPES = {
     "string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict, "null": None,
 }  # fmt: skip
 
-__all__ = ["LargeResult", "ToolError", "tools"]
+__all__ = ["LargeResult", "ToolError", "secrets", "tools"]
 
 
 class ToolError(Exception):
@@ -171,6 +172,23 @@ class Tools:
         return _Pending(request) if _called_from_async_code() else _ask(request)
 
 
+class Secrets:
+    """The secrets that tools of the turn may receive, as attributes. In a box, a secret is only a placeholder.
+
+    Pass it to a tool, or send it to a host of the secret. Outside of the box, the value takes its place.
+    """
+
+    def __getattr__(self, name: str) -> str:
+        try:
+            return os.environ[_VARIABLES + name]
+        except KeyError:
+            known = ", ".join(dir(self)) or "none"
+            raise AttributeError(f"There is no secret called {name} for this program. Known: {known}.") from None
+
+    def __dir__(self) -> "list[str]":
+        return sorted(name[len(_VARIABLES) :] for name in os.environ if name.startswith(_VARIABLES))
+
+
 class _Pending:
     """A call in async code, made when it is awaited."""
 
@@ -311,3 +329,4 @@ async def _ask_async(request: "dict[str, Any]") -> "Any":
 
 
 tools = Tools()
+secrets = Secrets()
