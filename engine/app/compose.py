@@ -329,7 +329,6 @@ def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -
     return asking
 
 
-<<<<<<< HEAD
 def watched_calls(
     home: Home, settings: Settings, lock: EngineLock, clock: Clock, stack: AsyncExitStack
 ) -> WatchedCalls | None:
@@ -341,12 +340,9 @@ def watched_calls(
     return watched
 
 
-async def configured_sandbox(home: Home, settings: Settings, stack: AsyncExitStack) -> Sandbox:
-=======
 async def configured_sandbox(
     home: Home, settings: Settings, stack: AsyncExitStack, secrets: Sequence[Secret] = ()
 ) -> Sandbox:
->>>>>>> main
     """Return the configured sandbox. If it cannot be opened, return one that refuses every job and says why."""
     try:
         box = await open_sandbox(settings.sandbox, sandbox_settings(home, settings, secrets))
