@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args
 import typer
 from rich.console import Console
 
-from bench import assembly, bridge, call, jobs, mcp_http, pipeline, runs, start, swarm
+from bench import assembly, bridge, call, jobs, mcp_http, pipeline, runs, start, swarm, undo
 from bench.admission import command as admission
 from bench.admission import thresholds
 from bench.admission.authors import AUTHORS
@@ -53,6 +53,7 @@ _TIMINGS: dict[str, tuple[Bench, int, str]] = {
     "jobs": (jobs.bench, 100, "A worker's look at 1,000 to 100,000 jobs when ten are due."),
     "runs": (runs.bench, 20, "The journal of the loop's runs: its cost per turn, and the resumption of a run."),
     "swarm": (swarm.bench, 10, "200 child runs, 20 at a time: speed, and how they end despite kills (rounds)."),
+    "undo": (undo.bench, 30, "What recording changes for undo adds to a call, with 100 to 10,000 files."),
     "assembly": (assembly.bench, 200, "The list of tools for a turn, from 50 to 10,000 tools."),
 }
 

@@ -22,6 +22,7 @@ from engine.app.search_parts import SearchParts
 from engine.app.secrets import open_secrets
 from engine.app.services import Services
 from engine.app.settings import Settings
+from engine.app.undo import opened_recorder
 from engine.contract.background import BackgroundService
 from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
@@ -38,6 +39,7 @@ from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.parts import Parts
 from engine.dispatch.pipeline import Pipeline
+from engine.dispatch.watched_calls import WatchedCalls
 from engine.policy.access import Access
 from engine.policy.allow_lists import AllowLists
 from engine.policy.approval import ApprovalGuard
@@ -59,6 +61,7 @@ from engine.registry.updates import RegistryUpdates
 from engine.remote.modules import Modules
 from engine.stores.call_journal import CallJournal
 from engine.stores.call_views import AuditView
+from engine.stores.engine_lock import EngineLock
 from engine.stores.event_log import EventLog
 from engine.stores.key_ledger import KeyLedger
 from engine.stores.run_journal import RunJournal
@@ -236,6 +239,7 @@ async def compose(
         access_guards=(agents, AnnotationLog(), registries.tools, Access()),
         guards=[*first, *asking_guards(settings, people, approval)],
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, databases.lock, clock)),
+        watched=watched_calls(home, settings, databases.lock, clock, stack),
         recorder=trail,
         retrier=Retrier(budget=budget),
         secrets=secrets.calls,
@@ -323,6 +327,17 @@ def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -
     if settings.policy.approval != "off":
         asking.append(approval)
     return asking
+
+
+def watched_calls(
+    home: Home, settings: Settings, lock: EngineLock, clock: Clock, stack: AsyncExitStack
+) -> WatchedCalls | None:
+    """Return what records the changes of calls, unless this is disabled. Its store is opened when it is needed."""
+    if not settings.undo.enabled:
+        return None
+    watched = WatchedCalls(lambda: opened_recorder(home, settings, lock, clock))
+    stack.push_async_callback(watched.aclose)
+    return watched
 
 
 async def configured_sandbox(

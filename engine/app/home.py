@@ -84,6 +84,11 @@ class Home:
         return self.root / "projects.db"
 
     @property
+    def undo(self) -> Path:
+        """What programs changed in workspaces, with the earlier contents of the files."""
+        return self.root / "undo"
+
+    @property
     def chat_history(self) -> Path:
         """The lines typed in `knackbox chat`."""
         return self.root / "chat_history"

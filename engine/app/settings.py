@@ -348,6 +348,24 @@ class KernelSettings(Section):
     preload: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
 
 
+class UndoSettings(Section):
+    """The record of what programs change in workspaces, so that it can be undone (CODE-9).
+
+    Attributes:
+        enabled: Whether changes are recorded.
+        days: How long changes can be undone.
+        store_bytes: The most bytes of earlier contents of files. The oldest are deleted first.
+        file_bytes: The size of the largest file whose content is kept. Changes of larger files cannot be undone.
+        files: The most files in a workspace. Changes in larger workspaces are not recorded.
+    """
+
+    enabled: bool = True
+    days: float = Field(default=30.0, gt=0, le=3650)
+    store_bytes: int = Field(default=1 << 30, ge=1 << 20)
+    file_bytes: int = Field(default=32 << 20, ge=1)
+    files: int = Field(default=20_000, ge=1, le=1_000_000)
+
+
 class RetentionSettings(Section):
     """How many rows of each log are kept. Older rows are added to daily counts and deleted.
 
@@ -425,6 +443,7 @@ class Settings(Section):
     registry: RegistrySettings = RegistrySettings()
     backups: BackupSettings = BackupSettings()
     retention: RetentionSettings = RetentionSettings()
+    undo: UndoSettings = UndoSettings()
     access: AccessSettings = AccessSettings()
     time: TimeSettings = TimeSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict, repr=False)  # may contain secrets

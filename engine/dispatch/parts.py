@@ -15,6 +15,7 @@ from engine.dispatch.in_flight import CallIds
 from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.render import OutputCap
 from engine.dispatch.watchdog import DEFAULT_STALL_S
+from engine.dispatch.watched_calls import WatchedCalls
 from engine.recovery.fallback import FallbackChains
 from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
@@ -59,6 +60,7 @@ class Parts:
         offered: Looks up the tools that a turn offers. Only these are suggested after a failed call or an unknown name.
             If None, every tool that the turn's user and agent may call can be suggested.
         keyed: Ensures that a call with an idempotency key happens only once. If None, such a call runs like any other.
+        watched: Records what calls change in the workspace, so that it can be undone. If None, nothing is recorded.
         observers: Called once with every call and its result, in the event loop, so they must be fast. Their exceptions
             are logged and otherwise ignored. They also receive the results of calls that were cancelled by their
             caller.
@@ -74,6 +76,7 @@ class Parts:
     guards: Sequence[Guard] = ()
     offered: OfferedTools | None = None
     keyed: KeyedCalls | None = None
+    watched: WatchedCalls | None = None
     observers: Sequence[Observer] = ()
     secrets: CallSecrets | None = None
     retrier: Retrier = field(default_factory=Retrier)

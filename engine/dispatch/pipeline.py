@@ -158,7 +158,12 @@ class Pipeline:
         if call.context is not None:
             ctx = inflight.ctx = replace(ctx, tool_context=call.context)
         arguments = call.arguments if self._secrets is None else self._secrets.filled(spec, call.arguments)
-        returned = await self._attempts.run(inflight, tool, ctx, arguments)  # deadline, classify, retry
+        if plan.watched and self._parts.watched is not None:
+            async with self._parts.watched.watching(ctx, request) as watched:
+                returned = await self._attempts.run(inflight, tool, watched, arguments)
+                inflight.settled = True
+        else:
+            returned = await self._attempts.run(inflight, tool, ctx, arguments)  # deadline, classify, retry
         inflight.settled = True
         large = is_large(returned.value if isinstance(returned, Produced) else returned)
         rendered = await self._engine_threads.run(partial(render, returned)) if large else render(returned)

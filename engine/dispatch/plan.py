@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from engine.contract.guard import Guard
 from engine.contract.spec import ToolSpec
+from engine.dispatch.watched_calls import may_change_files
 
 MOST_PLANS = 4096  # if more tools are called, the oldest plans are dropped, and made again when needed
 
@@ -21,12 +22,14 @@ class CallPlan:
         guards: Asked after the arguments are validated.
         listeners: Pairs of a number and a `Guard.ended` method. The method is called when the call ends if at least
             that number of guards had admitted the call.
+        watched: Whether calls may change files of the workspace, so that their changes are recorded (CODE-9).
     """
 
     spec: ToolSpec
     access_guards: tuple[Guard, ...]
     guards: tuple[Guard, ...]
     listeners: tuple[tuple[int, _Ended], ...]
+    watched: bool = False
 
 
 class CallPlans:
@@ -58,6 +61,8 @@ class CallPlans:
                 listeners.append((len(admitting), guard.ended))
         if len(self.known) >= MOST_PLANS:
             del self.known[next(iter(self.known))]
-        plan = CallPlan(spec, tuple(admitting[:access]), tuple(admitting[access:]), tuple(listeners))
+        plan = CallPlan(
+            spec, tuple(admitting[:access]), tuple(admitting[access:]), tuple(listeners), may_change_files(spec)
+        )
         self.known[id(spec)] = plan
         return plan

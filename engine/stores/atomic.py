@@ -80,6 +80,15 @@ def writing_atomic_at(folder: int, name: str, *, replace: bool = True) -> Iterat
     _sync_descriptor(folder)
 
 
+def rename_new_at(folder: int, source: str, target: str) -> None:
+    """Rename a file in an open folder.
+
+    Raises:
+        FileExistsError: The new name exists. Nothing is changed.
+    """
+    _rename(source, target, RENAME_NOREPLACE, folder)
+
+
 @contextmanager
 def staging_folder(parent: Path) -> Iterator[Path]:
     """Create an empty, locked folder in `parent` for preparing files. On exit, anything left at its path is removed."""

@@ -27,6 +27,7 @@ OWN = {
     "tools": OwnCommand("engine.interfaces.cli.tools", "List the tools offered in a turn, and why others are not."),
     "chat": OwnCommand("engine.interfaces.cli.chat", "Talk to the configured model, which uses the tools."),
     "runs": OwnCommand("engine.interfaces.cli.runs", "List, show, follow, resume, cancel, copy and export runs."),
+    "undo": OwnCommand("engine.interfaces.cli.undo", "Undo what a run or a call changed in its workspace."),
     "audit": OwnCommand("engine.interfaces.cli.audit", "List recorded calls and how they ended."),
     "registry": OwnCommand("engine.interfaces.cli.registry", "Register tools, prompts and agents, and take snapshots."),
     "failures": OwnCommand("engine.interfaces.cli.failures", "List recent failures and how they were classified."),
