@@ -1,11 +1,8 @@
 """The pack of built-in tools, which the engine finds through the entry-point group `knackbox.tool_sources`."""
 
-import asyncio
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from builtin_tools.abort_attempt import abort_attempt
-from builtin_tools.bridge.program_store import ProgramStore
 from builtin_tools.bridge.recorded_programs import RecordedPrograms
 from builtin_tools.compose_skill import compose_skill
 from builtin_tools.create_skill import create_skill
@@ -76,7 +73,7 @@ async def open_pack(services: Services) -> Pack:
         max_bytes=settings.download_max_bytes, allow=tuple(entry.strip().lower() for entry in settings.download_allow)
     )
     image_tool = with_client_choices(images_of(services.settings))
-    programs = RecordedPrograms(await asyncio.to_thread(ProgramStore, services.records, services.clock))
+    programs = RecordedPrograms(services.programs)
     notes = Scratchpad.open(services.records, services.clock)
     open_kernels = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(

@@ -15,7 +15,6 @@ from builtin_tools.bridge.answers import UNSURE, LargeResults, encode, failed, f
 from builtin_tools.bridge.call_counts import CallCounts
 from builtin_tools.bridge.planned_calls import Plan
 from builtin_tools.bridge.program_record import Diverged, ProgramRecord
-from builtin_tools.bridge.program_store import LOST
 from builtin_tools.bridge.requests import (
     BadRequest,
     CallRequest,
@@ -35,6 +34,7 @@ from engine.contract.result import ToolCall
 from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.approval import NOT_APPROVED, UNANSWERED
 from engine.policy.person_waits import OnWait
+from engine.stores.program_store import LOST
 from engine.turn.discovery import Discovery
 
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from builtin_tools.bridge.program_store import ProgramStore, StoredCall, StoredProgram
 from engine.contract.canonical import digest
+from engine.stores.program_store import ProgramStore, StoredCall, StoredProgram
 
 _WAITING_MOST = 200  # calls that only read, after which they are stored
 

@@ -9,9 +9,9 @@ from typing import Any
 from builtin_tools.bridge.planned_calls import Plan
 from builtin_tools.bridge.program_calls import CallBounds, ProgramCalls
 from builtin_tools.bridge.program_record import ProgramRecord
-from builtin_tools.bridge.program_store import ProgramStore
 from engine.contract.context import CallContext
 from engine.contract.repeatable_calls import RepeatableCalls
+from engine.stores.program_store import ProgramStore
 from sandbox.contract import Job
 
 _NAME = "knackbox"  # how programs import the client, and how the command for shells begins

@@ -189,6 +189,7 @@ async def compose(
         updates,
         databases.children,
         LoopOfChildren(databases.runs),
+        databases.programs,
         completion_of(settings),
         secrets.redactor,
     )

@@ -17,6 +17,7 @@ from engine.stores.child_runs import ChildRunStore
 from engine.stores.engine_lock import EngineLock
 from engine.stores.entry_writer import EntryWriter
 from engine.stores.locks import StoreBusy
+from engine.stores.program_store import ProgramStore
 from engine.stores.records import Records
 from engine.stores.run_journal import RunJournal
 from engine.stores.sqlite_file import Contents
@@ -50,6 +51,7 @@ class Databases:
         lasting: The database with the event log. All its commits survive a power failure.
         runs: The journal of the loop's runs.
         children: The runs that other runs have started, in the same database.
+        programs: The programs of runs, in the same database.
     """
 
     lock: EngineLock
@@ -57,6 +59,7 @@ class Databases:
     lasting: Records
     runs: RunJournal
     children: ChildRunStore
+    programs: ProgramStore
 
 
 async def open_databases(
@@ -74,12 +77,14 @@ async def open_databases(
     stack.callback(records.close)
     lasting = await asyncio.to_thread(Records.open, home.events_url, power_cuts=True, contents=EVENTS)
     stack.callback(lasting.close)
-    runs, children = await asyncio.to_thread(_open_runs, home, settings, lock, clock, stack, redactor=redactor)
+    runs, children, programs = await asyncio.to_thread(
+        _open_runs, home, settings, lock, clock, stack, redactor=redactor
+    )
     backups = backups_of(home, settings.backups, clock)
     if await asyncio.to_thread(journal_upgrade.due, records):
         await _take(backups.take_before_upgrade)
     await stack.enter_async_context(taking_backups(backups))
-    return Databases(lock, records, lasting, runs, children)
+    return Databases(lock, records, lasting, runs, children, programs)
 
 
 @contextmanager
@@ -103,14 +108,14 @@ def _open_runs(
     stack: ExitStack | AsyncExitStack,
     *,
     redactor: Redactor | None = None,
-) -> tuple[RunJournal, ChildRunStore]:
+) -> tuple[RunJournal, ChildRunStore, ProgramStore]:
     records = Records.open(home.runs_url, secure_delete=True, contents=RUNS)
     stack.callback(records.close)
 
     writer = EntryWriter(home.runs)
     stack.callback(writer.close)
     journal = RunJournal(records, lock, clock, writer, kept=settings.retention.runs, redactor=redactor)
-    return journal, ChildRunStore(records, lock, clock)
+    return journal, ChildRunStore(records, lock, clock), ProgramStore(records, clock, redactor)
 
 
 def backups_of(home: Home, settings: BackupSettings, clock: Clock) -> Backups:

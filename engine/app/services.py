@@ -11,6 +11,7 @@ from engine.contract.context import Clock
 from engine.contract.ports import LlmClient
 from engine.registry.updates import RegistryUpdates
 from engine.stores.child_runs import ChildRunStore
+from engine.stores.program_store import ProgramStore
 from engine.stores.records import Records
 from sandbox.contract import Sandbox
 from sandbox.secrets.redactor import Redactor
@@ -31,6 +32,7 @@ class Services:
         updates: Publishes changes of registered tools, prompts and agents.
         child_runs: The runs that other runs have started.
         child_loop: Works on child runs.
+        programs: The programs of runs, with their calls.
         redactor: Replaces the values of secrets in what packs store; None if there are no secrets.
         llm_client: The configured chat model, for single prompts; None if there is none.
     """
@@ -46,5 +48,6 @@ class Services:
     updates: RegistryUpdates
     child_runs: ChildRunStore
     child_loop: ChildLoop
+    programs: ProgramStore
     llm_client: LlmClient | None = None
     redactor: Redactor | None = None

@@ -1,4 +1,7 @@
-"""`ProgramStore`: what programs of runs have called and been answered, in the records, so that they can run again."""
+"""`ProgramStore`: what programs of runs have called and been answered, so that they can run again.
+
+It is in the database of the journal of runs, because it contains the same texts, and is kept as long as its run.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,17 +15,21 @@ from sqlalchemy import (
     Integer,
     MetaData,
     RowMapping,
+    Select,
     String,
     Table,
     Text,
     delete,
     insert,
+    literal_column,
     select,
+    text,
     update,
 )
 
 from engine.contract.context import Clock
 from engine.stores.records import Records
+from sandbox.secrets.redactor import Redactor
 
 _SCHEMA = MetaData()
 _PROGRAMS = Table(
@@ -73,11 +80,13 @@ class StoredProgram:
 
 
 class ProgramStore:
-    """The stored programs of one engine. All methods block."""
+    """The stored programs of one engine. All methods block. `records` is the database with the journal of runs."""
 
-    def __init__(self, records: Records, clock: Clock) -> None:
+    def __init__(self, records: Records, clock: Clock, redactor: Redactor | None = None) -> None:
+        """Create the tables. `redactor` replaces the values of secrets in what is stored."""
         self._records = records
         self._clock = clock
+        self._redactor = redactor
         records.create(_SCHEMA)
 
     def has(self, program: str) -> bool:
@@ -99,7 +108,9 @@ class ProgramStore:
                 ).mappings()
                 return StoredProgram(program, old["seed"], [_call(row) for row in rows])
             now = self._clock.now()
-            expired = select(_PROGRAMS.c.id).where(_PROGRAMS.c.began < (now - _KEPT).timestamp())
+            runs: Select[Any] = select(literal_column("id")).select_from(text("runs"))
+            over = (_PROGRAMS.c.began < (now - _KEPT).timestamp()) | _PROGRAMS.c.run.not_in(runs)
+            expired = select(_PROGRAMS.c.id).where(over)
             gone = (_CALLS.c.program == program) | _CALLS.c.program.in_(expired)
             connection.execute(delete(_CALLS).where(gone))
             connection.execute(
@@ -114,12 +125,12 @@ class ProgramStore:
         """Store calls that have begun, and the answers of calls that are stored, in one transaction."""
         with self._records.begin() as connection:
             if begun:
-                connection.execute(insert(_CALLS), [_row(program, call) for call in begun])
+                connection.execute(insert(_CALLS), [self._row(program, call) for call in begun])
             for call in answered:
                 connection.execute(
                     update(_CALLS)
                     .where(_CALLS.c.program == program, _CALLS.c.position == call.position)
-                    .values(answer=_text(call.answer))
+                    .values(answer=self._text(call.answer))
                 )
 
     def forget(self, program: str, position: int) -> None:
@@ -141,27 +152,28 @@ class ProgramStore:
                 found.append(StoredProgram(row["id"], row["seed"], [_call(each) for each in calls]))
         return found
 
+    def _row(self, program: str, call: StoredCall) -> dict[str, Any]:
+        return {
+            "program": program,
+            "position": call.position,
+            "name": call.name,
+            "arguments": json.dumps(self._plain(call.arguments)),
+            "digest": call.digest,
+            "readings": json.dumps(list(call.readings)),
+            "answer": self._text(call.answer),
+        }
 
-def _row(program: str, call: StoredCall) -> dict[str, Any]:
-    return {
-        "program": program,
-        "position": call.position,
-        "name": call.name,
-        "arguments": json.dumps(call.arguments),
-        "digest": call.digest,
-        "readings": json.dumps(list(call.readings)),
-        "answer": _text(call.answer),
-    }
+    def _text(self, answer: Mapping[str, Any] | None) -> str | None:
+        if answer is None:
+            return None
+        text = json.dumps(self._plain(answer))
+        return text if len(text) <= _LONGEST else json.dumps(LOST)
+
+    def _plain(self, value: Mapping[str, Any]) -> Any:
+        return dict(value) if self._redactor is None else self._redactor.data(dict(value))
 
 
 def _call(row: RowMapping) -> StoredCall:
     answer = None if row["answer"] is None else json.loads(row["answer"])
     readings = json.loads(row["readings"])
     return StoredCall(row["position"], row["name"], json.loads(row["arguments"]), row["digest"], readings, answer)
-
-
-def _text(answer: Mapping[str, Any] | None) -> str | None:
-    if answer is None:
-        return None
-    text = json.dumps(answer)
-    return text if len(text) <= _LONGEST else json.dumps(LOST)
