@@ -22,14 +22,14 @@ class LargeResults:
         self._texts: dict[str, str] = {}
         self._held = 0
 
-    def keep(self, text: str, *, is_text: bool) -> dict[str, Any] | None:
+    def keep(self, text: str) -> dict[str, Any] | None:
         """Keep a result and return what the program gets instead; None if there are too many already."""
         if self._held + len(text) > _HELD:
             return None
         handle = secrets.token_hex(8)
         self._texts[handle] = text
         self._held += len(text)
-        return {"handle": handle, "characters": len(text), "start": text[:_START], "is_text": is_text}
+        return {"handle": handle, "characters": len(text), "start": text[:_START]}
 
     def part(self, handle: str, offset: int, characters: int) -> str | None:
         """Return a part of a result; None if there is no such handle."""
@@ -42,15 +42,15 @@ def answer_value(value: Any, large: LargeResults) -> dict[str, Any]:
     if isinstance(value, str):
         if len(value) <= _INLINE:
             return {"value": value}
-        text, is_text = value, True
+        text = value
     else:
         try:
-            text, is_text = json.dumps(value, ensure_ascii=False, allow_nan=False), False
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             return failed("invalid_result", _UNPLAIN, may_have_happened=True)
         if len(text) <= _INLINE:
             return {"value": value}
-    kept = large.keep(text, is_text=is_text)
+    kept = large.keep(text)
     if kept is None:
         return failed("too_large", "The results of this program are too large together. Ask for less at once.")
     return {"large": kept}

@@ -13,7 +13,6 @@ export class ToolError extends Error {
     this.failureClass = failed.class ?? "";
     this.reason = failed.reason ?? "";
     this.mayHaveHappened = Boolean(failed.may_have_happened);
-    this.alternatives = failed.alternatives ?? [];
     this.output = failed.output;
   }
 }

@@ -28,14 +28,13 @@ __all__ = ["LargeResult", "ToolError", "secrets", "tools"]
 
 
 class ToolError(Exception):
-    """A call failed.
+    """A call failed. The text says why, and what to do about it, such as which tool may help instead.
 
     Attributes:
         tool: The name of the tool.
-        failure_class: The class of the failure, such as ``"transient"``.
+        failure_class: ``"RETRYABLE"``, ``"FATAL"``, ``"DIAGNOSTIC"`` or ``"UNKNOWN"``.
         reason: A short identifier of the cause, such as ``"denied"``.
         may_have_happened: Whether the call may have had an effect nevertheless.
-        alternatives: Names of tools that may help instead.
         output: What the tool returned with the failure, if anything.
     """
 
@@ -45,7 +44,6 @@ class ToolError(Exception):
         self.failure_class = failed.get("class", "")
         self.reason = failed.get("reason", "")
         self.may_have_happened = bool(failed.get("may_have_happened"))
-        self.alternatives = tuple(failed.get("alternatives") or ())
         self.output = failed.get("output")
 
 
@@ -59,7 +57,6 @@ class LargeResult:
 
     def __init__(self, large: "dict[str, Any]") -> None:
         self._handle = large["handle"]
-        self._is_text = large["is_text"]
         self.characters = large["characters"]
         self.start = large["start"]
 
