@@ -14,8 +14,8 @@ from tests.agent.run_script import short
 @pytest.mark.spec("LOOP-3", "LOOP-5")
 @pytest.mark.timeout(1800)
 async def test_a_run_killed_before_or_after_any_durable_write_continues(tmp_path: Path) -> None:
-    kills = await kill_everywhere(tmp_path, short())
-    assert kills.count > 20
+    kills = await kill_everywhere(tmp_path, short(), every=2)
+    assert kills.count > 15
     assert kills.doubts
 
 
@@ -23,8 +23,8 @@ async def test_a_run_killed_before_or_after_any_durable_write_continues(tmp_path
 @pytest.mark.spec("LOOP-3", "LOOP-5", "SWARM-2")
 @pytest.mark.timeout(1800)
 async def test_a_long_run_killed_at_a_few_durable_writes_continues(tmp_path: Path) -> None:
-    kills = await kill_long_runs(tmp_path, every=70, first=35)
-    assert kills.count >= 6
+    kills = await kill_long_runs(tmp_path, every=140, first=35)
+    assert kills.count >= 4
 
 
 @pytest.mark.soak

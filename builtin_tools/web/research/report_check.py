@@ -91,13 +91,15 @@ def _problem(
 def _differences(shown: Sequence[str], citations: Mapping[str, Any]) -> Iterator[str]:
     """Yield the differences between the Markdown and the file of citations."""
     references = {int(match["number"]): match for line in shown if (match := _REFERENCE.match(line))}
-    findings = {}
+    findings: dict[str, list[list[int]]] = {}  # two claims may be the same sentence, with quotations of two pages
     for line in shown:
         if match := _FINDING.match(line):
-            findings[from_markdown(match["sentence"])] = [int(each) for each in re.findall(r"\d+", match["numbers"])]
+            numbers = [int(each) for each in re.findall(r"\d+", match["numbers"])]
+            findings.setdefault(from_markdown(match["sentence"]), []).append(numbers)
     for claim in citations["claims"]:
         sentence = one_line(claim["sentence"])
-        numbers = findings.pop(sentence, [])
+        same = findings.get(sentence)
+        numbers = same.pop(0) if same else []
         found = [_reference(references[each]) for each in numbers if each in references]
         wanted = [
             (one_line(each["quote"]), each["source"], each["start"], each["end"], each["sha256"])
@@ -105,7 +107,7 @@ def _differences(shown: Sequence[str], citations: Mapping[str, Any]) -> Iterator
         ]
         if found != wanted:
             yield f"the report shows other references than the citations: {sentence[:200]}"
-    for sentence in findings:
+    for sentence in (sentence for sentence, left in findings.items() if left):
         yield f"the report shows a sentence that the citations do not have: {sentence[:200]}"
 
 

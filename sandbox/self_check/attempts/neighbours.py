@@ -113,7 +113,7 @@ _SHARE = (
     ("open files until the neighbour cannot open any", "x = []\nwhile True: x.append(open('/dev/null'))", (End.FILES,)),
     ("fill the disk until the neighbour cannot write", "open('f', 'wb').write(bytes(60 << 20))", (End.DISK,)),
     ("use CPU time until the neighbour gets none", "os.fork(); os.fork(); os.fork()\nwhile True: pass", (End.CPU,)),
-    ("hold memory until the neighbour cannot allocate any", "x = []\nwhile True: x.append(bytearray(8 << 20))", (End.MEMORY,)),
+    ("hold memory until the neighbour cannot allocate any", "x = []\nwhile True: x.append(bytearray(8 << 20))", (End.MEMORY, End.CPU)),
     ("print until the neighbour cannot print", "while True: os.write(1, b'x' * 65536)", (End.OUTPUT,)),
 )  # fmt: skip
 
