@@ -97,7 +97,7 @@ async def execute(
         timeout_s: Seconds after which the run is killed. A cell is interrupted instead, and its kernel keeps its state.
         stateful: Run the code as a cell of a kernel, which keeps variables between calls.
         kernel: Name of your kernel, for `stateful`. A new name starts a new kernel.
-        tools: Whether the code can call tools. By default a cell can, and a program if it mentions `knackbox`.
+        tools: Whether the code can call tools. By default a cell can, and a program that imports `knackbox`.
         plan: Collect the calls of the program that would change something. A person approves them as one list, and
             they are made after the program has ended, in this order. In the program such a call returns
             `{"planned": number}`.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,8 @@ from engine.contract.repeatable_calls import RepeatableCalls
 from engine.stores.program_store import ProgramStore
 from sandbox.contract import Job
 
-_NAME = "knackbox"  # how programs import the client, and how the command for shells begins
+# How programs import the client in Python and Node, and the command for shells.
+_CLIENT = re.compile(r"""\b(?:from|import)\s+knackbox\b|['"]knackbox['"]|\bknackbox-call\b""")
 _SEED_BYTES = 16
 
 
@@ -62,8 +64,8 @@ def code_of(job: Job) -> str:
 
 
 def wants_tools(tools: bool | None, *sources: str) -> bool:
-    """Return whether a program gets a bridge: if it is asked for or, unless decided, if a source names the client.
+    """Return whether a program gets a bridge: if it is asked for or, unless decided, if a source uses the client.
 
     A program that does not use it gets none, so that nothing can misuse it.
     """
-    return any(_NAME in source for source in sources) if tools is None else tools
+    return any(_CLIENT.search(source) for source in sources) if tools is None else tools

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builtin_tools.bridge.recorded_programs import wants_tools
 from builtin_tools.bridge.requests import BadRequest, CallRequest, parse
 
 JSON = st.recursive(
@@ -55,3 +56,21 @@ def test_any_fields_are_a_request_or_refused(fields: dict[str, Any]) -> None:
         if isinstance(request, CallRequest):
             assert request.name == fields["name"]
             assert request.arguments == fields.get("arguments", {})
+
+
+@pytest.mark.spec("CODE-1")
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("from knackbox import tools", True),
+        ("import knackbox as k", True),
+        ("import { tools } from 'knackbox';", True),
+        ("knackbox-call file_system action=list", True),
+        ("open('/var/lib/knackbox-test/x')", False),
+        ("print('knackbox is a tool')", False),
+    ],
+)
+def test_a_program_gets_a_bridge_if_it_uses_the_client(source: str, wanted: bool) -> None:
+    assert wants_tools(None, source) is wanted
+    assert wants_tools(True, source)
+    assert not wants_tools(False, source)
