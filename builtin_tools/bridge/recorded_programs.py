@@ -16,7 +16,7 @@ from engine.stores.program_store import ProgramStore
 from sandbox.contract import Job
 
 # How programs import the client in Python and Node, and the command for shells.
-_CLIENT = re.compile(r"""\b(?:from|import)\s+knackbox\b|['"]knackbox['"]|\bknackbox-call\b""")
+_CLIENT = re.compile(r"""\b(?:from|import)\s+(?:[\w.]+\s*,\s*)*knackbox\b|['"]knackbox['"]|\bknackbox-call\b""")
 _SEED_BYTES = 16
 
 

@@ -64,6 +64,7 @@ def test_any_fields_are_a_request_or_refused(fields: dict[str, Any]) -> None:
     [
         ("from knackbox import tools", True),
         ("import knackbox as k", True),
+        ("import json, knackbox", True),
         ("import { tools } from 'knackbox';", True),
         ("knackbox-call file_system action=list", True),
         ("open('/var/lib/knackbox-test/x')", False),
