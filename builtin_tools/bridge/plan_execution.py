@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from builtin_tools.bridge.planned_calls import Plan, PlannedCall
 from builtin_tools.bridge.program_calls import ProgramCalls
+from engine.contract.canonical import digest
 from engine.contract.context import CallContext
 from engine.contract.spec import ToolSpec
 from engine.policy.approval import ApprovalGuard
@@ -27,7 +28,6 @@ class LineResult:
     """What became of a line: its answer, or why it was not carried out."""
 
     line: PlannedCall
-    done: bool
     text: str
 
     def __str__(self) -> str:
@@ -46,9 +46,10 @@ async def carry_out(ctx: CallContext, spec: ToolSpec, calls: ProgramCalls, plan:
     Raises:
         ToolFailure: The plan was not approved. Nothing was done.
     """
-    left_out = await _left_out(ctx, plan)
+    with calls.waiting():
+        left_out = await _left_out(ctx, plan)
     lines = [line for line in plan.lines if line.number not in left_out]
-    results = {number: LineResult(plan.lines[number - 1], False, "left out") for number in left_out}
+    results = {number: LineResult(plan.lines[number - 1], "left out") for number in left_out}
     if lines:
         shown = {"plan": [{"call": line.name, "arguments": line.arguments} for line in lines]}
         approval = ctx.need(ApprovalGuard)
@@ -74,16 +75,16 @@ async def _first_changed(calls: ProgramCalls, plan: Plan) -> tuple[int, str] | N
     """Read everything again; return the position and the name of the first reading that differs."""
     for position, reading in enumerate(plan.readings):
         answer = await calls.make(reading.name, reading.arguments)
-        if answer != reading.answer:
+        if digest(answer) != reading.answer:
             return position, reading.name
     return None
 
 
 async def _line(calls: ProgramCalls, line: PlannedCall, changed: tuple[int, str] | None) -> LineResult:
     if changed is not None and changed[0] < line.readings:
-        return LineResult(line, False, f"not done: what {changed[1]} returned has changed since the plan")
+        return LineResult(line, f"not done: what {changed[1]} returned has changed since the plan")
     answer = await calls.make(line.name, line.arguments, approved=True)
     if "failed" in answer:
-        return LineResult(line, False, f"failed: {answer['failed']['message']}")
+        return LineResult(line, f"failed: {answer['failed']['message']}")
     value = answer.get("value")
-    return LineResult(line, True, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return LineResult(line, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.contract.canonical import digest
+
 _MOST_SHOWN = 300  # characters of the arguments of a line
 
 
@@ -24,11 +26,11 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class PlanReading:
-    """A call that only reads, with its answer."""
+    """A call that only reads, with a digest of its answer."""
 
     name: str
     arguments: Mapping[str, Any]
-    answer: Mapping[str, Any]
+    answer: str
 
 
 @dataclass(slots=True)
@@ -45,4 +47,4 @@ class Plan:
 
     def read(self, name: str, arguments: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Note a call that only reads."""
-        self.readings.append(PlanReading(name, arguments, answer))
+        self.readings.append(PlanReading(name, arguments, digest(answer)))

@@ -45,10 +45,12 @@ class CallBounds:
     Attributes:
         calls: How many calls it may make.
         requests: How many requests of any kind it may make.
+        bytes: The size of all its requests together, which also bounds what a record or a plan of them holds.
     """
 
     calls: int = 10_000
     requests: int = 50_000
+    bytes: int = 64 << 20
 
 
 class ProgramCalls:
@@ -78,7 +80,7 @@ class ProgramCalls:
         self._plan = plan
         self._large = LargeResults()
         self._counts = CallCounts()
-        self._calls = self._requests = 0
+        self._calls = self._requests = self._bytes = 0
         self.diverged = ""
         """Why the program was stopped when it ran again: where it asked for something else than before."""
         self.unapproved = ""
@@ -88,7 +90,7 @@ class ProgramCalls:
         """Answer one request. Never raises, except if it is cancelled."""
         number = None
         try:
-            self._count_request()
+            self._count_request(len(payload))
             parsed = await asyncio.to_thread(parse, payload) if is_long(payload) else parse(payload)
             number, request, readings = parsed
             self._record.read_clock(readings)
@@ -152,10 +154,15 @@ class ProgramCalls:
             text = f"The program ran again after an interruption, and was stopped because it differs: {self.diverged}."
             raise ToolFailure(f"{text} {made}", failure_class=FailureClass.FATAL, reason="diverged")
 
-    def _count_request(self) -> None:
+    def _count_request(self, size: int) -> None:
         self._requests += 1
+        self._bytes += size
         if self._requests > self._bounds.requests:
             raise BadRequest(f"This program has made {self._bounds.requests:,} requests, which is the limit.")
+        if self._bytes > self._bounds.bytes:
+            raise BadRequest(
+                "This program has sent too much. Write data to files in the workspace and pass their paths."
+            )
 
     async def _fields(self, request: Request) -> Mapping[str, Any]:
         match request:
@@ -205,8 +212,7 @@ class ProgramCalls:
             what = "It may have happened" if earlier.answer is None else "It happened, but its result was not kept"
             text = f"{name} was interrupted. {what}; look before you call it again."
             return failed(UNSURE, text, may_have_happened=True)
-        call = earlier.call if earlier is not None else None
-        call = call or await self._record.begin(name, arguments, has_effects=has_effects)
+        call = earlier or await self._record.begin(name, arguments, has_effects=has_effects)
         began = time.perf_counter()
         made = ToolCall(name, arguments, str(position))
         result = await self._inner.call(self._ctx, made, approved=approved)

@@ -11,7 +11,6 @@ read are stored together with the next such call, because only then does anythin
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from engine.contract.canonical import digest
@@ -22,17 +21,6 @@ _WAITING_MOST = 200  # calls that only read, after which they are stored
 
 class Diverged(Exception):
     """A program that runs again asks for something that it did not ask for before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """A call that the program made before. `answer` is None if it is unknown whether and how it ended."""
-
-    call: StoredCall
-
-    @property
-    def answer(self) -> Mapping[str, Any] | None:
-        return self.call.answer
 
 
 class ProgramRecord:
@@ -54,11 +42,6 @@ class ProgramRecord:
         self._writing = asyncio.Lock()
 
     @property
-    def repeats(self) -> bool:
-        """Whether the program has calls left that it made before."""
-        return bool(self._earlier)
-
-    @property
     def earlier_readings(self) -> Sequence[float]:
         """What the program has read from its clock before."""
         return [reading for call in self._earlier for reading in call.readings]
@@ -68,7 +51,7 @@ class ProgramRecord:
         if self._store is not None:
             self._readings += readings
 
-    def find(self, name: str, arguments: Mapping[str, Any]) -> Repeated | None:
+    def find(self, name: str, arguments: Mapping[str, Any]) -> StoredCall | None:
         """Return the call if the program made it before, and None if it is new.
 
         Raises:
@@ -81,7 +64,7 @@ class ProgramRecord:
             if call.digest == wanted:
                 self._earlier.remove(call)
                 self._readings = []  # they are those of before
-                return Repeated(call)
+                return call
         expected = self._earlier[0]
         raise Diverged(f"call {expected.position} was {expected.name} before, and now it asks for {name}")
 

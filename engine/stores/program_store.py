@@ -138,20 +138,6 @@ class ProgramStore:
         with self._records.begin() as connection:
             connection.execute(delete(_CALLS).where(_CALLS.c.program == program, _CALLS.c.position == position))
 
-    def of_run(self, run: str) -> Sequence[StoredProgram]:
-        """Return the programs of a run, oldest first."""
-        with self._records.read() as connection:
-            programs = connection.execute(
-                select(_PROGRAMS).where(_PROGRAMS.c.run == run).order_by(_PROGRAMS.c.began)
-            ).mappings()
-            found = []
-            for row in programs.all():
-                calls = connection.execute(
-                    select(_CALLS).where(_CALLS.c.program == row["id"]).order_by(_CALLS.c.position)
-                ).mappings()
-                found.append(StoredProgram(row["id"], row["seed"], [_call(each) for each in calls]))
-        return found
-
     def _row(self, program: str, call: StoredCall) -> dict[str, Any]:
         return {
             "program": program,

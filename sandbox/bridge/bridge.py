@@ -19,6 +19,7 @@ from sandbox.bridge.connection import BridgeConnection
 from sandbox.contract import Job, OnOutput, Outcome, SandboxError
 
 _ACCEPTS_PER_WAKE = 16
+_PAUSE_S = 0.05
 
 Answer = Callable[[bytes], Awaitable[bytes]]
 
@@ -167,11 +168,15 @@ class Bridge:
                 return
             try:
                 inside, _ = self._listener.accept()
-            except OSError:  # none left, or the box has closed it
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:  # most likely, no descriptors are left
+                self._accept_later(self._listener)
                 return
             if len(self._connections) >= self._limits.connections:
                 inside.close()
-                continue
+                self._accept_later(self._listener)
+                return
             inside.setblocking(False)
             inside.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = BridgeConnection(self, self._limits.request_bytes)
@@ -179,6 +184,17 @@ class Bridge:
             task = loop.create_task(loop.connect_accepted_socket(partial(_itself, connection), inside))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
+            task.add_done_callback(partial(_close_if_cancelled, inside))
+
+    def _accept_later(self, listener: socket.socket) -> None:
+        """Accept nothing for a moment, because the other jobs need the event loop too."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listener)
+        loop.call_later(_PAUSE_S, self._accept_again, listener)
+
+    def _accept_again(self, listener: socket.socket) -> None:
+        if self._listener is listener:
+            asyncio.get_running_loop().add_reader(listener, self._accept)
 
     def _begin(self, connection: BridgeConnection, request: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._respond(connection, request))
@@ -202,6 +218,11 @@ class Bridge:
             self._begin(connection, request)
             if all(waiting[0] is not connection for waiting in self._waiting):
                 connection.go_on()
+
+
+def _close_if_cancelled(inside: socket.socket, task: asyncio.Task[object]) -> None:
+    if task.cancelled():  # perhaps before its first step, so that nothing else closes the socket
+        inside.close()
 
 
 def _itself(connection: BridgeConnection) -> BridgeConnection:

@@ -31,7 +31,7 @@ class Ledger:
 
 
 class Answers:
-    """An approver that says what the test has set, and keeps what it was asked."""
+    """An approver whose answer the test sets, and which records what it was asked."""
 
     def __init__(self) -> None:
         self.approve = True

@@ -97,6 +97,21 @@ async def test_calls_are_limited_in_number(run: Run, ledger: Ledger) -> None:
 
 
 @pytest.mark.spec("CODE-2")
+@pytest.mark.parametrize("plan", [False, True])
+async def test_calls_are_limited_in_size_together(run: Run, ledger: Ledger, plan: bool) -> None:
+    result = await run(
+        IMPORT + "made = 0\n"
+        "try:\n    for _ in range(20):\n        tools.pay(order='x' * 5_000_000)\n        made += 1\n"
+        "except ToolError as failed:\n    seen = [failed.reason, 'sent too much' in str(failed)]\n"
+        "assert [made, *seen] == [13, 'invalid_request', True], [made, seen]\n1 / 0",
+        plan=plan,
+        timeout_s=60,
+    )
+    assert "ZeroDivisionError" in result.text, result.text[:2000]
+    assert len(ledger.paid) == (0 if plan else 13)
+
+
+@pytest.mark.spec("CODE-2")
 async def test_a_cancelled_program_makes_no_further_call(
     run: Run, engine: Engine, answers: Answers, ledger: Ledger
 ) -> None:
