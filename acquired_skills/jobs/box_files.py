@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _TOP = Path(__file__).parents[2]
-_PACKAGES = ("acquired_skills", "acquired_skills/in_box", "engine", "engine/registry")
+_PACKAGES = (
+    "acquired_skills",
+    "acquired_skills/in_box",
+    "engine",
+    "engine/registry",
+    "sandbox",
+    "sandbox/bridge",
+    "sandbox/bridge/in_box",
+)
 _CALLING = (
     "function_forms",
     "array_packing",
@@ -18,6 +26,7 @@ _CALLING = (
     "packing",
     "unpacking",
     "fixed_clock",
+    "sandbox/bridge/in_box/knackbox_clock",
 )
 _RUNNING = (*_CALLING, "effort", "fake_skill", "runner")
 _CONVERTING = (

@@ -16,6 +16,7 @@ _FOLDER = worker.CLIENTS
 _CLIENTS = {
     "knackbox.py": (f"{_FOLDER}/knackbox.py", 0o444),
     "knackbox_world.py": (f"{_FOLDER}/knackbox_world.py", 0o444),
+    "knackbox_clock.py": (f"{_FOLDER}/knackbox_clock.py", 0o444),
     "knackbox_call.py": (f"{_FOLDER}/bin/knackbox-call", 0o555),
     "knackbox.mjs": ("/node_modules/knackbox/index.mjs", 0o444),
     "package.json": ("/node_modules/knackbox/package.json", 0o444),
@@ -42,7 +43,7 @@ def install(clients: Mapping[str, bytes], root: str) -> None:
             out.write(text)
         os.chmod(target, mode)
     never = py_compile.PycInvalidationMode.UNCHECKED_HASH  # the files cannot change, and a check would read them
-    for name in ("knackbox.py", "knackbox_world.py"):
+    for name in ("knackbox.py", "knackbox_world.py", "knackbox_clock.py"):
         path = _CLIENTS[name][0]
         py_compile.compile(root + path, dfile=path, invalidation_mode=never)
 

@@ -4,15 +4,13 @@
 is replaced: `time.monotonic` and `time.sleep` stay real. Standard library only.
 """
 
-import ctypes
-import datetime as dt
-import gc
 import os
 import random
 import sys
 import time
 from collections import deque
-from typing import Any
+
+import knackbox_clock  # type: ignore[import-not-found]  # beside this module in a box
 
 _MOST = 10_000  # readings kept between two requests
 
@@ -40,8 +38,7 @@ def begin(seed: str, readings: "list[float]") -> None:
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed(source.getrandbits(32))
-    _replace_functions()
-    _replace_methods()
+    knackbox_clock.replace_wall_clock(now)
 
 
 def now() -> float:
@@ -50,35 +47,3 @@ def now() -> float:
     if len(unsent) < _MOST:
         unsent.append(reading)
     return reading
-
-
-def _replace_functions() -> None:
-    localtime, gmtime, ctime, asctime, strftime = time.localtime, time.gmtime, time.ctime, time.asctime, time.strftime
-    replaced: dict[str, Any] = {
-        "time": now,
-        "time_ns": lambda: round(now() * 1_000_000) * 1_000,
-        "localtime": lambda seconds=None: localtime(now() if seconds is None else seconds),
-        "gmtime": lambda seconds=None: gmtime(now() if seconds is None else seconds),
-        "ctime": lambda seconds=None: ctime(now() if seconds is None else seconds),
-        "asctime": lambda moment=None: asctime(localtime(now()) if moment is None else moment),
-        "strftime": lambda form, moment=None: strftime(form, localtime(now()) if moment is None else moment),
-    }
-    vars(time).update(replaced)
-
-
-def _replace_methods() -> None:
-    """Replace methods in the dictionaries of the types, so that `datetime` and `date` stay the same types."""
-
-    def datetime_now(cls: Any, tz: "dt.tzinfo | None" = None) -> Any:
-        return cls.fromtimestamp(now(), tz)
-
-    def utcnow(cls: Any) -> Any:
-        return cls.fromtimestamp(now(), dt.timezone.utc).replace(tzinfo=None)  # noqa: UP017  (any Python of the box)
-
-    def today(cls: Any) -> Any:
-        return cls.fromtimestamp(now())
-
-    for kind, methods in ((dt.datetime, {"now": datetime_now, "utcnow": utcnow}), (dt.date, {"today": today})):
-        (members,) = gc.get_referents(vars(kind))
-        members.update({name: classmethod(method) for name, method in methods.items()})
-        ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))  # clears the cache of looked-up methods

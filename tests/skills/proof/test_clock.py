@@ -12,6 +12,7 @@ from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import Admission, admit
 from acquired_skills.proof.clock_calls import clock_calls, reads_clock
 from acquired_skills.proof.static_checks import check
+from sandbox.bridge.in_box import knackbox_clock
 from sandbox.contract import Call, Job
 from sandbox.namespace.backend import NamespaceSandbox
 
@@ -131,7 +132,8 @@ async def test_every_function_of_the_wall_clock_reads_the_fixed_time(box: Namesp
         "    clock.release()\n    return [*map(str, found), own, time.time() > 1772366400 and time.monotonic() > 0]\n"
     )
     files = {"read.py": source.encode(), "acquired_skills/__init__.py": b"", "acquired_skills/in_box/__init__.py": b""}
-    files["acquired_skills/in_box/fixed_clock.py"] = Path(fixed_clock.__file__).read_bytes()
+    for module in (fixed_clock, knackbox_clock):
+        files[f"{module.__name__.replace('.', '/')}.py"] = Path(module.__file__).read_bytes()
     outcome = await box.run(Job(call=Call("read.py", "read", {}), files=files))
     assert outcome.ok, outcome
     *texts, own, real = outcome.value
