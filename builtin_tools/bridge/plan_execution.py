@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from builtin_tools.bridge.planned_calls import Plan, PlannedCall
+from builtin_tools.bridge.planned_calls import PlannedCall, ProgramPlan
 from builtin_tools.bridge.program_calls import ProgramCalls
 from engine.contract.canonical import digest
 from engine.contract.context import CallContext
@@ -34,7 +34,7 @@ class LineResult:
         return f"{self.line}: {self.text[:_MOST_SHOWN]}"
 
 
-async def carry_out(ctx: CallContext, spec: ToolSpec, calls: ProgramCalls, plan: Plan) -> Sequence[LineResult]:
+async def carry_out(ctx: CallContext, spec: ToolSpec, calls: ProgramCalls, plan: ProgramPlan) -> Sequence[LineResult]:
     """Ask a person for approval of the plan, and make its calls.
 
     Args:
@@ -61,7 +61,7 @@ async def carry_out(ctx: CallContext, spec: ToolSpec, calls: ProgramCalls, plan:
     return [results[number] for number in sorted(results)]
 
 
-async def _left_out(ctx: CallContext, plan: Plan) -> set[int]:
+async def _left_out(ctx: CallContext, plan: ProgramPlan) -> set[int]:
     """Return the numbers of the lines that a person leaves out; none if nobody can be asked."""
     text = "\n".join(("The program wants to make these calls, in this order:", *map(str, plan.lines)))
     field_ = FormField(_LEAVE_OUT, "Lines to leave out", "numbers with commas, such as 2, 5; empty for none")
@@ -71,7 +71,7 @@ async def _left_out(ctx: CallContext, plan: Plan) -> set[int]:
     return numbers & {line.number for line in plan.lines}
 
 
-async def _first_changed(calls: ProgramCalls, plan: Plan) -> tuple[int, str] | None:
+async def _first_changed(calls: ProgramCalls, plan: ProgramPlan) -> tuple[int, str] | None:
     """Read everything again; return the position and the name of the first reading that differs."""
     for position, reading in enumerate(plan.readings):
         answer = await calls.make(reading.name, reading.arguments)

@@ -1,4 +1,4 @@
-"""`Plan`: the calls that a program in plan mode wants to make, and what it has read before."""
+"""`ProgramPlan`: the calls that a program in plan mode wants to make, and what it has read before."""
 
 import json
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class PlanReading:
 
 
 @dataclass(slots=True)
-class Plan:
+class ProgramPlan:
     """The calls of a program in plan mode, in order."""
 
     lines: list[PlannedCall] = field(default_factory=list)

@@ -13,7 +13,7 @@ from typing import Any
 
 from builtin_tools.bridge.answers import UNSURE, LargeResults, encode, failed, fitting, plain_answer
 from builtin_tools.bridge.call_counts import CallCounts
-from builtin_tools.bridge.planned_calls import Plan
+from builtin_tools.bridge.planned_calls import ProgramPlan
 from builtin_tools.bridge.program_record import Diverged, ProgramRecord
 from builtin_tools.bridge.requests import (
     BadRequest,
@@ -61,7 +61,7 @@ class ProgramCalls:
         ctx: CallContext,
         record: ProgramRecord | None = None,
         bounds: CallBounds | None = None,
-        plan: Plan | None = None,
+        plan: ProgramPlan | None = None,
     ) -> None:
         """Create the object.
 

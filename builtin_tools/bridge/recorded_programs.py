@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from builtin_tools.bridge.planned_calls import Plan
+from builtin_tools.bridge.planned_calls import ProgramPlan
 from builtin_tools.bridge.program_calls import CallBounds, ProgramCalls
 from builtin_tools.bridge.program_record import ProgramRecord
 from engine.contract.context import CallContext
@@ -36,7 +36,7 @@ class RecordedPrograms(RepeatableCalls):
             return True
         return await asyncio.to_thread(self._store.has, call_id)
 
-    async def begin(self, ctx: CallContext, code: str, plan: Plan | None) -> tuple[ProgramCalls, str]:
+    async def begin(self, ctx: CallContext, code: str, plan: ProgramPlan | None) -> tuple[ProgramCalls, str]:
         """Begin a program, or one that was interrupted again.
 
         Only programs of runs are recorded, since nobody repeats any other call.

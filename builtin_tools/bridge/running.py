@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from builtin_tools.bridge.plan_execution import carry_out
-from builtin_tools.bridge.planned_calls import Plan
+from builtin_tools.bridge.planned_calls import ProgramPlan
 from builtin_tools.bridge.program_calls import ProgramCalls
 from builtin_tools.bridge.recorded_programs import RecordedPrograms, code_of
 from engine.contract.canonical import digest
@@ -53,7 +53,7 @@ async def run_program(
         return await ctx.sandbox.run(job, on_output=on_output), ""
     job = replace(job, env=_placeholders(ctx) | dict(job.env))
     sandbox = _bridged_sandbox(ctx)
-    plan = Plan() if plan_for is not None else None
+    plan = ProgramPlan() if plan_for is not None else None
     calls, prelude = await ctx.need(RecordedPrograms).begin(ctx, digest(code_of(job)), plan)
     bridge = Bridge(calls.answer)
     try:

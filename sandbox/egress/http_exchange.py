@@ -49,7 +49,7 @@ class Refusal(Exception):
         self.reason = reason
 
 
-class Side:
+class ExchangeSide:
     """One side of the connection: a stream, and the state of its messages."""
 
     def __init__(
@@ -96,7 +96,9 @@ class Side:
 class HttpExchange:
     """One request from the box, and its response."""
 
-    def __init__(self, inside: Side, outside: Side, found: InterceptedDestination, sent: asyncio.Event) -> None:
+    def __init__(
+        self, inside: ExchangeSide, outside: ExchangeSide, found: InterceptedDestination, sent: asyncio.Event
+    ) -> None:
         """Create the exchange. `run` forwards the messages.
 
         Args:

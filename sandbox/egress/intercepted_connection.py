@@ -5,7 +5,7 @@ import contextlib
 import socket
 import ssl
 
-from sandbox.egress.http_exchange import HttpExchange, Side
+from sandbox.egress.http_exchange import ExchangeSide, HttpExchange
 from sandbox.egress.interception import InterceptedDestination
 from sandbox.egress.relay import ENDED
 from sandbox.egress.rules import EgressRules
@@ -30,7 +30,7 @@ class InterceptedConnection:
         self._found = found
         self._rules = rules
         self._loop = asyncio.get_running_loop()
-        self._sides: list[Side] = []
+        self._sides: list[ExchangeSide] = []
         self._clock: asyncio.Timeout | None = None
         self._deadline = 0.0
         self.broken = True
@@ -83,7 +83,7 @@ class InterceptedConnection:
         state = h11.Connection(h11.SERVER, max_incomplete_event_size=_MOST_OF_A_HEAD)
         if first:
             state.receive_data(first)
-        box_side = Side(*box, state, self._touch)
+        box_side = ExchangeSide(*box, state, self._touch)
         self._sides.append(box_side)
         try:
             there = await self._open_outside(outside)
@@ -91,7 +91,7 @@ class InterceptedConnection:
             why = getattr(problem, "verify_message", "") or getattr(problem, "reason", None) or problem
             return f"TLS with {self._found.destination} failed: {why}"
         state = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MOST_OF_A_HEAD)
-        far_side = Side(*there, state, self._touch)
+        far_side = ExchangeSide(*there, state, self._touch)
         self._sides.append(far_side)
         reason = await HttpExchange(box_side, far_side, self._found, self.flushed).run()
         self.broken = False

@@ -57,7 +57,7 @@ class Needles:
         return b"".join((*parts, data[at:]))
 
     def split_end(self, data: bytes, start: int = 0) -> int:
-        """Return the position from which the end of `data` may be the beginning of a string; its length if none."""
+        """Return where the end of `data` may begin one of the strings; the length of `data` if it cannot."""
         tail_start = max(start, len(data) - self.longest + 1)
         tail = self._folded(data[tail_start:])
         for at in range(len(tail)):
