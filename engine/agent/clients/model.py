@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
     TextPart,
     TextPartDelta,
 )
-from pydantic_ai.models import Model, ModelRequestParameters, create_async_httpx2_client
+from pydantic_ai.models import DEFAULT_HTTP_TIMEOUT, Model, ModelRequestParameters, get_user_agent
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -38,6 +38,11 @@ OnText = Callable[[str], None]
 
 _PAUSING = (429, 503)
 _NO_KEY = "none"  # clients require a key, even for a server that does not
+# Loading the certificates takes 50 ms, so all clients share them. They are loaded here, because this import runs in a
+# thread, and clients are created in the event loop.
+_CERTIFICATES = httpx2.create_ssl_context()
+_CONNECT_S = 5.0
+_CONNECTIONS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)  # as in the providers' own clients
 
 
 class ModelError(Exception):
@@ -57,8 +62,13 @@ class ModelClient:
         """
         self._pacing = pacing or ModelPacing()
         self.endpoint = endpoint
-        self._http = create_async_httpx2_client()
-        self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type, self._note_pause]}
+        self._http = httpx2.AsyncClient(
+            verify=_CERTIFICATES,
+            timeout=httpx2.Timeout(DEFAULT_HTTP_TIMEOUT, connect=_CONNECT_S),
+            limits=_CONNECTIONS,
+            headers={"User-Agent": get_user_agent()},
+            event_hooks={"request": [_connect_soon], "response": [self._note_type, self._note_pause]},
+        )
         self._answered_with = ""
         self._model = build(endpoint, self._http)
         self._definitions = ToolDefinitions(self._model)
@@ -199,6 +209,12 @@ class ModelClient:
                 f"The request to {self.endpoint} failed: the response ended early. Check that the server is up."
             ) from ConnectionResetError("The server closed the stream before the end of its response.")
         return response
+
+
+async def _connect_soon(request: httpx2.Request) -> None:
+    """Limit the time to connect. The providers' clients send one timeout for everything with each request."""
+    timeout = request.extensions.get("timeout", {})
+    request.extensions = {**request.extensions, "timeout": {**timeout, "connect": _CONNECT_S}}
 
 
 def build(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
