@@ -149,8 +149,14 @@ async def _engine() -> AsyncIterator[Engine]:
 
 
 async def _ready(engine: Engine) -> None:
-    """Wait until all tools are listed, since a list does not wait long for a server that starts."""
+    """Wait until all tools are listed and can be searched.
+
+    A list does not wait long for a server that starts, and a prompt not long for the embedder, which is loaded once.
+    """
     wanted = {f"{module}.{each.name}" for module in MODULES for each in operations(module)}
     async with asyncio.timeout(READY_S):
         while not wanted <= {spec.name for spec in await engine.get_active_tool_definitions()}:  # noqa: ASYNC110 -- the servers run elsewhere
             await asyncio.sleep(0.2)
+    found = await engine.call("search_tools", {"query": "customers"}, Turn(use_tool_search_flow=True))
+    if not found.success:
+        raise RuntimeError(found.text)

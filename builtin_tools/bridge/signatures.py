@@ -46,7 +46,8 @@ def signature(spec: ToolSpec) -> str:
 def stub(spec: ToolSpec) -> str:
     """Return the signature and the summary of a tool in one line."""
     summary = " ".join(spec.summary.split())
-    return f"{signature(spec)}  # {summary if len(summary) <= _MOST_SUMMARY else summary[: _MOST_SUMMARY - 1] + '…'}"
+    shown = " ".join(signature(spec).split())  # names of arguments may contain line breaks
+    return f"{shown}  # {summary if len(summary) <= _MOST_SUMMARY else summary[: _MOST_SUMMARY - 1] + '…'}"
 
 
 def described(spec: ToolSpec) -> dict[str, Any]:

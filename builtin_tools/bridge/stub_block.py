@@ -14,6 +14,7 @@ from sandbox.contract import Sandbox
 
 MOST = 10  # stubs in a block; each takes 40 to 80 tokens
 _MOST_CHARACTERS = 6_000
+_LONGEST = 1_500  # the characters of a stub; a tool with a longer one is found by searching
 _MESSAGE = 2_000  # the characters of a message that are searched for
 _HEADING = "Tools that may fit, for programs of `execute` (from knackbox import tools; tools.NAME(…)):"
 
@@ -56,12 +57,11 @@ class StubBlock:
 
 
 def _bounded(lines: Sequence[str]) -> str:
-    """Join as many lines as fit into the block."""
+    """Join the lines that fit into the block. A tool with a very long stub must not displace the others."""
     kept: list[str] = []
     left = _MOST_CHARACTERS
     for line in lines:
-        left -= len(line) + 1
-        if left < 0:
-            break
-        kept.append(line)
+        if len(line) <= _LONGEST and len(line) < left:
+            kept.append(line)
+            left -= len(line) + 1
     return "\n".join(kept)
