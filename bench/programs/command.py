@@ -55,7 +55,7 @@ def bench(count: int, console: Console) -> list[dict[str, Any]]:
         bar = progress.add_task("tasks", total=len(tasks) * len(WAYS))
         rows = asyncio.run(solve(tasks, lambda: progress.advance(bar)))
     title = f"{len(tasks)} tasks, all answers right: tokens and modelled seconds"
-    show(console, rows, "tasks", title, "tools", *_COUNTED, ratio="input, to first")
+    show(console, rows, "tasks", title, "tools", *_COUNTED, ratio="of first")
     return rows
 
 

@@ -26,8 +26,8 @@ from bench.programs.task import Task
 from bench.programs.tokens import Tokens
 from examples.demo.local_server import serve
 
-Way = Literal["one call per request", "one program"]
-SINGLE: Way = "one call per request"
+Way = Literal["single calls", "one program"]
+SINGLE: Way = "single calls"
 PROGRAM: Way = "one program"
 IMPORT = "from knackbox import tools\n"
 STEP_S = 60.0  # how long a program may take between two calls
