@@ -33,7 +33,8 @@ demo: $(READY) ## run the demonstration: a scripted model uses the engine from e
 	@$(BIN)/knackbox demo $(DEMO_ARGS)
 
 test: $(READY) ## run all tests that need only what `make setup` installs
-	@$(BIN)/python -m pytest -m "not services and not soak and not docker" -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not services and not soak and not docker" -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+		$(PYTEST_ARGS)
 
 test-random: $(READY) ## run the tests of `make test` in a random order; ORDER_SEED=n repeats one
 	@seed=$(or $(ORDER_SEED),$$$$); echo "ORDER_SEED=$$seed"; \

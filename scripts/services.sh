@@ -64,7 +64,7 @@ say "the sandbox as an ordinary user"
 without=(tests/sandbox/kernels/jupyter tests/sandbox/soak/test_bench_in_short.py)
 boxes=(tests/sandbox tests/builtin_tools/{bridge,kernels,test_execute.py,test_job_agents.py})
 as_user env "${carried[@]}" .venv/bin/python -m pytest "${boxes[@]}" "${without[@]/#/--ignore=}" \
-    -m "not soak and not services and not docker" -p no:cacheprovider -n 4 --dist loadfile
+    -m "not soak and not services and not docker" -p no:cacheprovider -n 4 --dist loadfile --no-loadscope-reorder
 
 say "the Docker backend"
 bash scripts/docker_tests.sh "$venv" -n 2 --dist loadfile

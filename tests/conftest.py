@@ -22,19 +22,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle the files, and the tests within each file, with `--order-seed`. Tests of one file stay together.
+    """Put the files with the longest tests first, so that parallel workers end together. Shuffle with `--order-seed`.
 
-    The tests of a file share fixtures.
+    Tests of one file stay together, because they share fixtures.
     """
-    seed = config.getoption("--order-seed")
-    if seed is None:
-        return
-    order = random.Random(seed)
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(str(item.path), []).append(item)
-    shuffled = list(files.values())
-    order.shuffle(shuffled)
-    for tests in shuffled:
-        order.shuffle(tests)
-    items[:] = [item for tests in shuffled for item in tests]
+    ordered = list(files.values())
+    seed = config.getoption("--order-seed")
+    if seed is None:
+        ordered.sort(key=lambda tests: max(map(_time_limit, tests)), reverse=True)
+    else:
+        order = random.Random(seed)
+        order.shuffle(ordered)
+        for tests in ordered:
+            order.shuffle(tests)
+    items[:] = [item for tests in ordered for item in tests]
+
+
+def _time_limit(item: pytest.Item) -> float:
+    """Return the time limit of a test in seconds, which is longest for those that take longest."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker is not None and marker.args else 0.0
