@@ -1,0 +1,274 @@
+"""`VisibleText`: reads the text layers of PDF pages without the text that a reader would not see.
+
+A page is rendered with and without its text. Characters that change no pixel are invisible, whatever the cause: the
+colour of the background, transparency, a shape or picture above them, a hidden layer, a size of zero. Pages on which
+only dark text and thin lines are painted are not rendered.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from ctypes import c_double, c_int, c_void_p, cast
+from dataclasses import dataclass
+from operator import sub
+from typing import Any
+
+from pypdfium2 import PdfiumError, PdfPage, PdfTextPage, raw
+
+from builtin_tools.documents.in_box.pdf_objects import Box, PageObjects, page_objects
+
+BUDGET_S = 30.0  # for the checks of all pages of a document
+_SHORTEST_RUN = 3  # characters; fewer hide no instruction, and a dot may be too small for the picture
+_FAINT = 15  # of 255: the difference between two colours that a reader does not see, as for HTML (6 %)
+_INK = 40  # of 255: the difference between print and paper in a scan
+_LONG_SIDE = 1_200  # pixels of a picture
+_LEAST_SCALE = 0.4  # pixels for each point; the largest page has 100 MB
+_MOST_SCALE = 8.0
+_MOST_POINTS = 14_400  # the longest side of a page: ISO 32000-1, Annex C.2
+_LATIN_ENDS = 0x250  # PDFium has its own shapes for the characters below, if a font is not part of the document
+_FINE = 1024  # parts of a pixel
+_Pixels = tuple[int, int, int, int]  # left, top, right and bottom
+_Place = Callable[[Box], _Pixels | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """A rendered page: three bytes for each pixel."""
+
+    data: bytes
+    width: int
+    height: int
+    stride: int
+
+    def rows(self, box: _Pixels) -> Iterator[bytes]:
+        left, top, right, bottom = box
+        for row in range(top, bottom):
+            yield self.data[row * self.stride + 3 * left : row * self.stride + 3 * right]
+
+
+class VisibleText:
+    """Reads the text layers of the pages of one document.
+
+    Attributes:
+        removed: The number of characters that were removed.
+        layers: The number of pages with text that is not painted, but lies over a picture. Programs that recognize the
+            text of scans (OCR) write such text.
+        unchecked: The number of pages for which no time was left.
+    """
+
+    def __init__(self, budget_s: float = BUDGET_S) -> None:
+        """Create a reader.
+
+        Args:
+            budget_s: The time for rendering, in seconds. It begins now.
+        """
+        self._until = time.monotonic() + budget_s
+        self.removed = 0
+        self.layers = 0
+        self.unchecked = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know about the text."""
+        found = []
+        if self.removed:
+            found.append(f"{self.removed:,} characters of text that a reader would not see were removed.")
+        if self.layers:
+            found.append(
+                f"{_pages(self.layers)} an invisible text layer over a picture, as scans have. It may differ from the "
+                "picture."
+            )
+        if self.unchecked:
+            found.append(f"{_pages(self.unchecked)} text that may be invisible. It was not checked for lack of time.")
+        return found
+
+    def text(self, page: PdfPage) -> str:
+        """Return the visible text of a page. The page is unchanged afterwards.
+
+        Raises:
+            PdfiumError: The page is damaged.
+        """
+        text_page = page.get_textpage()
+        try:
+            objects = page_objects(page)
+            hidden = self._hidden(page, text_page, objects) if objects.doubtful else frozenset()
+            self.removed += len(hidden)
+            return _without(page, text_page, hidden) if hidden else str(text_page.get_text_bounded())
+        finally:
+            text_page.close()
+
+    def _hidden(self, page: PdfPage, text_page: PdfTextPage, objects: PageObjects) -> frozenset[int]:
+        """Return the indices of the characters that a reader would not see."""
+        width, height = page.get_size()
+        if time.monotonic() > self._until or not (0 < width <= _MOST_POINTS and 0 < height <= _MOST_POINTS):
+            self.unchecked += 1
+            return frozenset()
+        check = _Check.of(page, text_page, objects)
+        owners = list(_owners(text_page))
+        seen = [check.sees(index, owner) for index, owner in enumerate(owners)]
+        self.layers += any(each and owner in objects.layer for each, owner in zip(seen, owners, strict=True))
+        doubtful = objects.tiny.union(objects.pale)
+        alone = (index for index, each in enumerate(seen) if each is False and owners[index] in doubtful)
+        return frozenset(alone).union(_invisible_runs(seen))
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """Decides which characters of a page a reader sees.
+
+    Attributes:
+        with_all: The page.
+        without_pale: The page without the text that may be invisible on white paper.
+        without_text: The page without any text.
+        place: Returns the pixels of a box on the page; None if it is outside of the picture.
+    """
+
+    text_page: PdfTextPage
+    objects: PageObjects
+    with_all: _Picture
+    without_pale: _Picture
+    without_text: _Picture
+    place: _Place
+
+    @classmethod
+    def of(cls, page: PdfPage, text_page: PdfTextPage, objects: PageObjects) -> "_Check":
+        """Render a page as often as needed."""
+        scale = min(max(_LONG_SIDE / max(page.get_size()), _LEAST_SCALE), _MOST_SCALE)
+        with_all = _rendered(page, scale)
+        without_pale = _rendered_without(page, scale, objects.pale) if objects.pale else with_all
+        without_text = without_pale
+        if objects.painted and objects.dark:
+            without_text = _rendered_without(page, scale, {**objects.pale, **objects.dark})
+        return cls(text_page, objects, with_all, without_pale, without_text, _placement(page, with_all))
+
+    def sees(self, index: int, owner: int | None) -> bool | None:
+        """Return whether a reader sees a character; None for spaces and for what is outside of the page.
+
+        Args:
+            index: The index of the character.
+            owner: The address of its object; None if PDFium added it.
+        """
+        code, objects = raw.FPDFText_GetUnicode(self.text_page, index), self.objects
+        if owner is None or chr(code).isspace():
+            return None
+        dark = owner in objects.dark
+        has_font = code < _LATIN_ENDS or owner not in objects.substituted  # a reader's program may have it
+        if owner in objects.tiny or (dark and not (objects.painted and has_font)):
+            return dark
+        box = _char_box(self.text_page, index)
+        at = self.place(box)
+        if at is None:  # PDFium does not give the text outside of the page
+            return None
+        if owner in objects.layer:
+            return _over_print(box, objects.pictures, self.with_all, self.place)
+        if owner in objects.pale:
+            return _differ(self.with_all, self.without_pale, at)
+        return _differ(self.without_pale, self.without_text, at)
+
+
+def _pages(count: int) -> str:
+    return "1 page has" if count == 1 else f"{count:,} pages have"
+
+
+def _rendered(page: PdfPage, scale: float) -> _Picture:
+    bitmap = page.render(scale=scale)
+    try:
+        if bitmap.n_channels != 3:  # noqa: PLR2004 -- red, green, blue
+            raise PdfiumError(f"a page was rendered with {bitmap.n_channels} channels instead of 3")
+        return _Picture(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
+    finally:
+        bitmap.close()
+
+
+def _rendered_without(page: PdfPage, scale: float, texts: dict[int, Any]) -> _Picture:
+    """Render a page without some objects of text, which are not changed lastingly."""
+    modes = [(each, raw.FPDFTextObj_GetTextRenderMode(each)) for each in texts.values()]
+    try:
+        for each, _ in modes:
+            raw.FPDFTextObj_SetTextRenderMode(each, raw.FPDF_TEXTRENDERMODE_INVISIBLE)
+        return _rendered(page, scale)
+    finally:
+        for each, mode in modes:
+            raw.FPDFTextObj_SetTextRenderMode(each, mode)
+
+
+def _owners(text_page: PdfTextPage) -> Iterator[int | None]:
+    """Return for each character the address of its object; None for characters that PDFium added, such as spaces."""
+    for index in range(text_page.count_chars()):
+        added = raw.FPDFText_IsGenerated(text_page, index) == 1
+        found = None if added else raw.FPDFText_GetTextObject(text_page, index)
+        yield cast(found, c_void_p).value if found else None
+
+
+def _char_box(text_page: PdfTextPage, index: int) -> Box:
+    left, bottom, right, top = text_page.get_charbox(index)
+    return Box(left, bottom, right, top)
+
+
+def _placement(page: PdfPage, picture: _Picture) -> _Place:
+    """Return the function that gives the pixels of a box on the page; None if it is outside of the picture."""
+
+    def device(x: float, y: float) -> tuple[float, float]:
+        right, down = c_int(), c_int()
+        raw.FPDF_PageToDevice(
+            page, 0, 0, picture.width * _FINE, picture.height * _FINE, 0, c_double(x), c_double(y), right, down
+        )
+        return right.value / _FINE, down.value / _FINE
+
+    far = 1000.0
+    (x0, y0), (x1, y1), (x2, y2) = device(0, 0), device(far, 0), device(0, far)
+
+    def place(box: Box) -> _Pixels | None:
+        corners = [(x, y) for x in (box.left, box.right) for y in (box.bottom, box.top)]
+        across = [x0 + (x1 - x0) * x / far + (x2 - x0) * y / far for x, y in corners]
+        down = [y0 + (y1 - y0) * x / far + (y2 - y0) * y / far for x, y in corners]
+        left, top = max(0, math.floor(min(across))), max(0, math.floor(min(down)))
+        right, bottom = min(picture.width, math.ceil(max(across)) + 1), min(picture.height, math.ceil(max(down)) + 1)
+        return (left, top, right, bottom) if left < right and top < bottom else None
+
+    return place
+
+
+def _differ(first: _Picture, second: _Picture, at: _Pixels) -> bool:
+    return any(
+        one != other and max(map(abs, map(sub, one, other))) >= _FAINT
+        for one, other in zip(first.rows(at), second.rows(at), strict=True)
+    )
+
+
+def _over_print(box: Box, pictures: Iterable[Box], page: _Picture, place: _Place) -> bool:
+    """Return whether text that is not painted lies over a picture, at a place where something is printed."""
+    x, y = (box.left + box.right) / 2, (box.bottom + box.top) / 2
+    if not any(each.left <= x <= each.right and each.bottom <= y <= each.top for each in pictures):
+        return False
+    around = max(box.top - box.bottom, 2.0) / 2  # recognition places words, and characters only roughly
+    at = place(Box(box.left - around, box.bottom - around, box.right + around, box.top + around))
+    if at is None:
+        return False
+    rows = [row for row in page.rows(at) if row]
+    return max(map(max, rows)) - min(map(min, rows)) >= _INK
+
+
+def _invisible_runs(seen: list[bool | None]) -> Iterator[int]:
+    """Return the indices of the characters in runs of invisible ones. None stands for spaces, which belong to both."""
+    run: list[int] = []
+    for index, each in enumerate([*seen, True]):
+        if each is False:
+            run.append(index)
+        elif each:
+            if len(run) >= _SHORTEST_RUN:
+                yield from run
+            run = []
+
+
+def _without(page: PdfPage, text_page: PdfTextPage, hidden: frozenset[int]) -> str:
+    """Return the text of a page without some characters, and without those outside of the page."""
+    left, bottom, right, top = page.get_bbox()
+    units = []
+    for index in range(text_page.count_chars()):
+        box = _char_box(text_page, index)
+        inside = box.left <= right and box.right >= left and box.bottom <= top and box.top >= bottom
+        if index not in hidden and (inside or raw.FPDFText_IsGenerated(text_page, index) == 1):
+            units.append(chr(raw.FPDFText_GetUnicode(text_page, index)))
+    # PDFium may give halves of characters outside of the basic plane.
+    return "".join(units).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
