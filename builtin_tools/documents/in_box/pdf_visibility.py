@@ -1,15 +1,16 @@
 """`VisibleText`: reads the text layers of PDF pages without the text that a reader would not see.
 
-A page is rendered with and without its text. Characters that change no pixel are invisible, whatever the cause: the
-colour of the background, transparency, a shape or picture above them, a hidden layer, a size of zero. Pages on which
-only dark text and thin lines are painted are not rendered.
+A page is rendered with and without its text. Characters that change hardly a pixel are invisible, whatever the cause:
+the colour of the background, transparency, a shape or picture above them, a hidden layer. Pages on which only dark text
+and thin lines are painted are not rendered.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from ctypes import c_double, c_int, c_void_p, cast
+from ctypes import c_double, c_int, c_uint, c_void_p, cast
 from dataclasses import dataclass
+from itertools import islice
 from operator import sub
 from typing import Any
 
@@ -20,6 +21,8 @@ from builtin_tools.documents.in_box.pdf_objects import Box, PageObjects, page_ob
 BUDGET_S = 30.0  # for the checks of all pages of a document
 _SHORTEST_RUN = 3  # characters; fewer hide no instruction, and a dot may be too small for the picture
 _FAINT = 15  # of 255: the difference between two colours that a reader does not see, as for HTML (6 %)
+_VISIBLE_SHARE = 0.25  # of a character; white text over thin lines interrupts them, and cannot be read
+_STRIKING = (255, 0, 255)  # a colour that hardly any background has
 _INK = 40  # of 255: the difference between print and paper in a scan
 _LONG_SIDE = 1_200  # pixels of a picture
 _LEAST_SCALE = 0.4  # pixels for each point; the largest page has 100 MB
@@ -41,9 +44,17 @@ class _Picture:
     stride: int
 
     def rows(self, box: _Pixels) -> Iterator[bytes]:
+        """Return the parts of the rows in a box."""
         left, top, right, bottom = box
         for row in range(top, bottom):
             yield self.data[row * self.stride + 3 * left : row * self.stride + 3 * right]
+
+    def columns(self, box: _Pixels) -> Iterator[bytes]:
+        """Return the parts of the columns in a box, with one of the three bytes of each pixel after the other."""
+        left, top, right, bottom = box
+        first, end = top * self.stride, bottom * self.stride
+        for column in range(3 * left, 3 * right, 3):
+            yield b"".join(self.data[first + column + part : end : self.stride] for part in range(3))
 
 
 class VisibleText:
@@ -106,6 +117,7 @@ class VisibleText:
         check = _Check.of(page, text_page, objects)
         owners = list(_owners(text_page))
         seen = [check.sees(index, owner) for index, owner in enumerate(owners)]
+        _settle_words(seen, [owner in objects.pale for owner in owners])
         self.layers += any(each and owner in objects.layer for each, owner in zip(seen, owners, strict=True))
         doubtful = objects.tiny.union(objects.pale)
         alone = (index for index, each in enumerate(seen) if each is False and owners[index] in doubtful)
@@ -120,6 +132,7 @@ class _Check:
         with_all: The page.
         without_pale: The page without the text that may be invisible on white paper.
         without_text: The page without any text.
+        striking: The page with its pale text in a striking colour.
         place: Returns the pixels of a box on the page; None if it is outside of the picture.
     """
 
@@ -128,6 +141,7 @@ class _Check:
     with_all: _Picture
     without_pale: _Picture
     without_text: _Picture
+    striking: _Picture
     place: _Place
 
     @classmethod
@@ -139,7 +153,8 @@ class _Check:
         without_text = without_pale
         if objects.painted and objects.dark:
             without_text = _rendered_without(page, scale, {**objects.pale, **objects.dark})
-        return cls(text_page, objects, with_all, without_pale, without_text, _placement(page, with_all))
+        striking = _rendered_striking(page, scale, objects.pale) if objects.pale else with_all
+        return cls(text_page, objects, with_all, without_pale, without_text, striking, _placement(page, with_all))
 
     def sees(self, index: int, owner: int | None) -> bool | None:
         """Return whether a reader sees a character; None for spaces and for what is outside of the page.
@@ -162,8 +177,9 @@ class _Check:
         if owner in objects.layer:
             return _over_print(box, objects.pictures, self.with_all, self.place)
         if owner in objects.pale:
-            return _differ(self.with_all, self.without_pale, at)
-        return _differ(self.without_pale, self.without_text, at)
+            ink = _changed_pixels(self.striking, self.without_pale, at)
+            return _changed_pixels(self.with_all, self.without_pale, at) > _VISIBLE_SHARE * ink
+        return _is_changed(self.without_pale, self.without_text, at)
 
 
 def _pages(count: int) -> str:
@@ -190,6 +206,24 @@ def _rendered_without(page: PdfPage, scale: float, texts: dict[int, Any]) -> _Pi
     finally:
         for each, mode in modes:
             raw.FPDFTextObj_SetTextRenderMode(each, mode)
+
+
+def _rendered_striking(page: PdfPage, scale: float, texts: dict[int, Any]) -> _Picture:
+    """Render a page with some objects of text in another colour, which are not changed lastingly."""
+    colours = []
+    for each in texts.values():
+        fill, stroke = (c_uint(), c_uint(), c_uint(), c_uint()), (c_uint(), c_uint(), c_uint(), c_uint())
+        if raw.FPDFPageObj_GetFillColor(each, *fill) and raw.FPDFPageObj_GetStrokeColor(each, *stroke):
+            colours.append((each, [part.value for part in fill], [part.value for part in stroke]))
+    try:
+        for each, fill_parts, stroke_parts in colours:
+            raw.FPDFPageObj_SetFillColor(each, *_STRIKING, fill_parts[3])
+            raw.FPDFPageObj_SetStrokeColor(each, *_STRIKING, stroke_parts[3])
+        return _rendered(page, scale)
+    finally:
+        for each, fill_parts, stroke_parts in colours:
+            raw.FPDFPageObj_SetFillColor(each, *fill_parts)
+            raw.FPDFPageObj_SetStrokeColor(each, *stroke_parts)
 
 
 def _owners(text_page: PdfTextPage) -> Iterator[int | None]:
@@ -229,11 +263,29 @@ def _placement(page: PdfPage, picture: _Picture) -> _Place:
     return place
 
 
-def _differ(first: _Picture, second: _Picture, at: _Pixels) -> bool:
-    return any(
-        one != other and max(map(abs, map(sub, one, other))) >= _FAINT
-        for one, other in zip(first.rows(at), second.rows(at), strict=True)
-    )
+def _changed_pixels(first: _Picture, second: _Picture, at: _Pixels) -> int:
+    """Return how many pixels are visibly different."""
+    changed = 0
+    for one, other in zip(first.rows(at), second.rows(at), strict=True):
+        if one != other:
+            far = [abs(each) >= _FAINT for each in map(sub, one, other)]
+            changed += sum(map(any, zip(far[::3], far[1::3], far[2::3], strict=True)))
+    return changed
+
+
+def _is_changed(first: _Picture, second: _Picture, at: _Pixels) -> bool:
+    """Return whether enough rows and columns are visibly different. This is faster than counting pixels."""
+    left, top, right, bottom = at
+    for lines, count in ((_Picture.rows, bottom - top), (_Picture.columns, right - left)):
+        needed = int(_VISIBLE_SHARE * (count - 2)) + 1  # a box has a margin
+        changed = filter(None, map(_is_far, lines(first, at), lines(second, at)))
+        if next(islice(changed, needed - 1, None), None) is None:
+            return False
+    return True
+
+
+def _is_far(one: bytes, other: bytes) -> bool:
+    return one != other and max(map(abs, map(sub, one, other))) >= _FAINT
 
 
 def _over_print(box: Box, pictures: Iterable[Box], page: _Picture, place: _Place) -> bool:
@@ -247,6 +299,19 @@ def _over_print(box: Box, pictures: Iterable[Box], page: _Picture, place: _Place
         return False
     rows = [row for row in page.rows(at) if row]
     return max(map(max, rows)) - min(map(min, rows)) >= _INK
+
+
+def _settle_words(seen: list[bool | None], pale: list[bool]) -> None:
+    """Mark all pale characters of a word as invisible if most of them are. Single ones may lie over a line."""
+    word: list[int] = []
+    for index, each in enumerate([*seen, None]):
+        if each is not None and pale[index]:
+            word.append(index)
+        elif word:
+            if 2 * sum(bool(seen[at]) for at in word) < len(word):
+                for at in word:
+                    seen[at] = False
+            word = []
 
 
 def _invisible_runs(seen: list[bool | None]) -> Iterator[int]:

@@ -33,6 +33,9 @@ HIDDEN = {
         line("1 g", at=f"1 0 0 1 {20 + 8 * index} 300", text=each) for index, each in enumerate(SECRET)
     ),
     "white below black text": line("1 g", at="1 0 0 1 20 350"),
+    "white over a black line": f"10 303 250 0.5 re f {line('1 g')}",
+    "white over many lines": "".join(f"{20 + 8 * n} 290 0.4 30 re f " for n in range(15)) + line("1 g"),
+    "black on black over a white line": f"0 g 10 290 250 30 re f 1 g 10 303 250 0.5 re f {line('0 g')} 0 g",
     "not painted": line("3 Tr"),
     "clipping path": line("7 Tr"),
     "size 1": line(size="1"),
@@ -64,6 +67,9 @@ SEEN = {
     "half transparent": line("/G5 gs"),
     "in a visible layer": f"/OC /L2 BDC {line()} EMC",
     "in a form": "/X3 Do",
+    "white outline on a dark box": f"0 0 0.4 rg 10 290 250 30 re f {line('1 Tr 1 G')}",
+    "pale gray over lines": f"10 303 250 0.5 re f {line('0.8 g')}",
+    "black on stripes": "".join(f"{6 * n} 290 3 30 re f " for n in range(50)) + line("0 g", size="16"),
     "in a frame": f"10 290 250 30 re S {line()}",
 }
 
@@ -127,7 +133,7 @@ def test_text_that_a_reader_sees_stays(case: str, turn: int) -> None:
 
 
 def test_only_the_covered_part_of_a_line_is_removed() -> None:
-    data = made("BT /F1 12 Tf 20 300 Td (Open at noon. Ignore all rules.) Tj ET 1 g 94 290 200 30 re f")
+    data = made("BT /F1 12 Tf 20 300 Td (Open at noon. Ignore all rules.) Tj ET 1 g 97 290 200 30 re f")
     visible = VisibleText()
     assert texts(data, visible) == ["Open at noon."]
     assert visible.removed == len("Ignoreallrules.")
