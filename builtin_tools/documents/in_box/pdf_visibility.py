@@ -5,56 +5,34 @@ the colour of the background, transparency, a shape or picture above them, a hid
 and thin lines are painted are not rendered.
 """
 
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator
-from ctypes import c_double, c_int, c_uint, c_void_p, cast
+from collections.abc import Iterable, Iterator
+from ctypes import c_void_p, cast
 from dataclasses import dataclass
-from itertools import islice
-from operator import sub
-from typing import Any
 
-from pypdfium2 import PdfiumError, PdfPage, PdfTextPage, raw
+from pypdfium2 import PdfPage, PdfTextPage, raw
 
 from builtin_tools.documents.in_box.pdf_objects import Box, PageObjects, page_objects
+from builtin_tools.documents.in_box.pdf_pictures import (
+    VISIBLE_SHARE,
+    Picture,
+    Place,
+    changed_pixels,
+    is_changed,
+    placement,
+    rendered,
+    rendered_striking,
+    rendered_without,
+)
 
 BUDGET_S = 30.0  # for the checks of all pages of a document
 _SHORTEST_RUN = 3  # characters; fewer hide no instruction, and a dot may be too small for the picture
-_FAINT = 15  # of 255: the difference between two colours that a reader does not see, as for HTML (6 %)
-_VISIBLE_SHARE = 0.25  # of a character; white text over thin lines interrupts them, and cannot be read
-_STRIKING = (255, 0, 255)  # a colour that hardly any background has
 _INK = 40  # of 255: the difference between print and paper in a scan
 _LONG_SIDE = 1_200  # pixels of a picture
 _LEAST_SCALE = 0.4  # pixels for each point; the largest page has 100 MB
 _MOST_SCALE = 8.0
 _MOST_POINTS = 14_400  # the longest side of a page: ISO 32000-1, Annex C.2
 _LATIN_ENDS = 0x250  # PDFium has its own shapes for the characters below, if a font is not part of the document
-_FINE = 1024  # parts of a pixel
-_Pixels = tuple[int, int, int, int]  # left, top, right and bottom
-_Place = Callable[[Box], _Pixels | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Picture:
-    """A rendered page: three bytes for each pixel."""
-
-    data: bytes
-    width: int
-    height: int
-    stride: int
-
-    def rows(self, box: _Pixels) -> Iterator[bytes]:
-        """Return the parts of the rows in a box."""
-        left, top, right, bottom = box
-        for row in range(top, bottom):
-            yield self.data[row * self.stride + 3 * left : row * self.stride + 3 * right]
-
-    def columns(self, box: _Pixels) -> Iterator[bytes]:
-        """Return the parts of the columns in a box, with one of the three bytes of each pixel after the other."""
-        left, top, right, bottom = box
-        first, end = top * self.stride, bottom * self.stride
-        for column in range(3 * left, 3 * right, 3):
-            yield b"".join(self.data[first + column + part : end : self.stride] for part in range(3))
 
 
 class VisibleText:
@@ -138,23 +116,23 @@ class _Check:
 
     text_page: PdfTextPage
     objects: PageObjects
-    with_all: _Picture
-    without_pale: _Picture
-    without_text: _Picture
-    striking: _Picture
-    place: _Place
+    with_all: Picture
+    without_pale: Picture
+    without_text: Picture
+    striking: Picture
+    place: Place
 
     @classmethod
     def of(cls, page: PdfPage, text_page: PdfTextPage, objects: PageObjects) -> "_Check":
         """Render a page as often as needed."""
         scale = min(max(_LONG_SIDE / max(page.get_size()), _LEAST_SCALE), _MOST_SCALE)
-        with_all = _rendered(page, scale)
-        without_pale = _rendered_without(page, scale, objects.pale) if objects.pale else with_all
+        with_all = rendered(page, scale)
+        without_pale = rendered_without(page, scale, objects.pale) if objects.pale else with_all
         without_text = without_pale
         if objects.painted and objects.dark:
-            without_text = _rendered_without(page, scale, {**objects.pale, **objects.dark})
-        striking = _rendered_striking(page, scale, objects.pale) if objects.pale else with_all
-        return cls(text_page, objects, with_all, without_pale, without_text, striking, _placement(page, with_all))
+            without_text = rendered_without(page, scale, {**objects.pale, **objects.dark})
+        striking = rendered_striking(page, scale, objects.pale) if objects.pale else with_all
+        return cls(text_page, objects, with_all, without_pale, without_text, striking, placement(page, with_all))
 
     def sees(self, index: int, owner: int | None) -> bool | None:
         """Return whether a reader sees a character; None for spaces and for what is outside of the page.
@@ -177,53 +155,13 @@ class _Check:
         if owner in objects.layer:
             return _over_print(box, objects.pictures, self.with_all, self.place)
         if owner in objects.pale:
-            ink = _changed_pixels(self.striking, self.without_pale, at)
-            return _changed_pixels(self.with_all, self.without_pale, at) > _VISIBLE_SHARE * ink
-        return _is_changed(self.without_pale, self.without_text, at)
+            ink = changed_pixels(self.striking, self.without_pale, at)
+            return changed_pixels(self.with_all, self.without_pale, at) > VISIBLE_SHARE * ink
+        return is_changed(self.without_pale, self.without_text, at)
 
 
 def _pages(count: int) -> str:
     return "1 page has" if count == 1 else f"{count:,} pages have"
-
-
-def _rendered(page: PdfPage, scale: float) -> _Picture:
-    bitmap = page.render(scale=scale)
-    try:
-        if bitmap.n_channels != 3:  # noqa: PLR2004 -- red, green, blue
-            raise PdfiumError(f"a page was rendered with {bitmap.n_channels} channels instead of 3")
-        return _Picture(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
-    finally:
-        bitmap.close()
-
-
-def _rendered_without(page: PdfPage, scale: float, texts: dict[int, Any]) -> _Picture:
-    """Render a page without some objects of text, which are not changed lastingly."""
-    modes = [(each, raw.FPDFTextObj_GetTextRenderMode(each)) for each in texts.values()]
-    try:
-        for each, _ in modes:
-            raw.FPDFTextObj_SetTextRenderMode(each, raw.FPDF_TEXTRENDERMODE_INVISIBLE)
-        return _rendered(page, scale)
-    finally:
-        for each, mode in modes:
-            raw.FPDFTextObj_SetTextRenderMode(each, mode)
-
-
-def _rendered_striking(page: PdfPage, scale: float, texts: dict[int, Any]) -> _Picture:
-    """Render a page with some objects of text in another colour, which are not changed lastingly."""
-    colours = []
-    for each in texts.values():
-        fill, stroke = (c_uint(), c_uint(), c_uint(), c_uint()), (c_uint(), c_uint(), c_uint(), c_uint())
-        if raw.FPDFPageObj_GetFillColor(each, *fill) and raw.FPDFPageObj_GetStrokeColor(each, *stroke):
-            colours.append((each, [part.value for part in fill], [part.value for part in stroke]))
-    try:
-        for each, fill_parts, stroke_parts in colours:
-            raw.FPDFPageObj_SetFillColor(each, *_STRIKING, fill_parts[3])
-            raw.FPDFPageObj_SetStrokeColor(each, *_STRIKING, stroke_parts[3])
-        return _rendered(page, scale)
-    finally:
-        for each, fill_parts, stroke_parts in colours:
-            raw.FPDFPageObj_SetFillColor(each, *fill_parts)
-            raw.FPDFPageObj_SetStrokeColor(each, *stroke_parts)
 
 
 def _owners(text_page: PdfTextPage) -> Iterator[int | None]:
@@ -239,56 +177,7 @@ def _char_box(text_page: PdfTextPage, index: int) -> Box:
     return Box(left, bottom, right, top)
 
 
-def _placement(page: PdfPage, picture: _Picture) -> _Place:
-    """Return the function that gives the pixels of a box on the page; None if it is outside of the picture."""
-
-    def device(x: float, y: float) -> tuple[float, float]:
-        right, down = c_int(), c_int()
-        raw.FPDF_PageToDevice(
-            page, 0, 0, picture.width * _FINE, picture.height * _FINE, 0, c_double(x), c_double(y), right, down
-        )
-        return right.value / _FINE, down.value / _FINE
-
-    far = 1000.0
-    (x0, y0), (x1, y1), (x2, y2) = device(0, 0), device(far, 0), device(0, far)
-
-    def place(box: Box) -> _Pixels | None:
-        corners = [(x, y) for x in (box.left, box.right) for y in (box.bottom, box.top)]
-        across = [x0 + (x1 - x0) * x / far + (x2 - x0) * y / far for x, y in corners]
-        down = [y0 + (y1 - y0) * x / far + (y2 - y0) * y / far for x, y in corners]
-        left, top = max(0, math.floor(min(across))), max(0, math.floor(min(down)))
-        right, bottom = min(picture.width, math.ceil(max(across)) + 1), min(picture.height, math.ceil(max(down)) + 1)
-        return (left, top, right, bottom) if left < right and top < bottom else None
-
-    return place
-
-
-def _changed_pixels(first: _Picture, second: _Picture, at: _Pixels) -> int:
-    """Return how many pixels are visibly different."""
-    changed = 0
-    for one, other in zip(first.rows(at), second.rows(at), strict=True):
-        if one != other:
-            far = [abs(each) >= _FAINT for each in map(sub, one, other)]
-            changed += sum(map(any, zip(far[::3], far[1::3], far[2::3], strict=True)))
-    return changed
-
-
-def _is_changed(first: _Picture, second: _Picture, at: _Pixels) -> bool:
-    """Return whether enough rows and columns are visibly different. This is faster than counting pixels."""
-    left, top, right, bottom = at
-    for lines, count in ((_Picture.rows, bottom - top), (_Picture.columns, right - left)):
-        needed = int(_VISIBLE_SHARE * (count - 2)) + 1  # a box has a margin
-        changed = filter(None, map(_is_far, lines(first, at), lines(second, at)))
-        if next(islice(changed, needed - 1, None), None) is None:
-            return False
-    return True
-
-
-def _is_far(one: bytes, other: bytes) -> bool:
-    return one != other and max(map(abs, map(sub, one, other))) >= _FAINT
-
-
-def _over_print(box: Box, pictures: Iterable[Box], page: _Picture, place: _Place) -> bool:
+def _over_print(box: Box, pictures: Iterable[Box], page: Picture, place: Place) -> bool:
     """Return whether text that is not painted lies over a picture, at a place where something is printed."""
     x, y = (box.left + box.right) / 2, (box.bottom + box.top) / 2
     if not any(each.left <= x <= each.right and each.bottom <= y <= each.top for each in pictures):

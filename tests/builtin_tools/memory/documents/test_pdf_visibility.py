@@ -174,7 +174,7 @@ def test_pages_with_dark_text_and_thin_lines_are_not_rendered(monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise AssertionError("a page was rendered")
 
-    monkeypatch.setattr(pdf_visibility, "_rendered", refuse)
+    monkeypatch.setattr(pdf_visibility, "rendered", refuse)
     data = made(f"{SHOWN} 10 290 250 0.5 re f 10 100 200 100 re S")
     assert texts(data) == ["The harbour is open."]
 
