@@ -49,6 +49,7 @@ from acquired_skills.proof.declarations import declarations
 from acquired_skills.proof.facts import BoxFacts, ResultOfTest, RunResults, facts_of, is_call
 from acquired_skills.proof.impure_tests import impure_tests, test_function
 from acquired_skills.proof.mutant_answers import ask_mutants
+from acquired_skills.proof.tool_checks import coverage_problems
 from acquired_skills.proof.variants import Variants, gather_or_cancel
 from sandbox.contract import Call, Job, Limits
 
@@ -149,6 +150,7 @@ class _Judging:
         numbers = {i: self.recorded[key] for i, key in enumerate(keys) if key in self.recorded}
         varying = nondeterministic_calls(found)
         problems = list(replay_problems(self.name, calls, found, numbers, varying))
+        problems = problems or coverage_problems(self.parsed.block.tools, found.forth)
         if not problems:
             steady = [pair for i, pair in enumerate(zip(calls, found.forth, strict=True)) if i not in varying]
             problems = [each async for each in self._as_called(steady)]
@@ -188,7 +190,9 @@ class _Judging:
         _chance.shuffle(usable)
         usable.sort(key=lambda each: repr(each[1]) == repr(each[2]))  # calls with converted numbers come first
         chosen = [(call, plain, answer) for call, plain, _, answer in usable[:AGENT_CALLS]]
-        outcomes = await gather_or_cancel(*(self.runner.call_as_agent(plain) for _, plain, _ in chosen))
+        outcomes = await gather_or_cancel(
+            *(self.runner.call_as_agent(plain, call.get("tools", ())) for call, plain, _ in chosen)
+        )
         for (call, _, answer), outcome in zip(chosen, outcomes, strict=True):
             if outcome_differs(outcome, answer):
                 failed = outcome.error.type if outcome.error else str(outcome.end)
@@ -243,6 +247,7 @@ class _Judging:
             "test_s": effort.stub_test_s,
             "seconds": effort.judge_s,
             "unchanged": dict(truth),
+            "tools": list(self.parsed.block.tools),
             "form": self.facts.get("observations", {}).get("form") or self.facts["schema"].get("form", "function"),
         }
         limit = effort.judge_s + 5
