@@ -88,9 +88,7 @@ def _in_fork(
     return [*found[1:], *[dict(ENDED)] * len(calls)][: len(calls)]
 
 
-def _answer(
-    path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: float, declared: Sequence[str]
-) -> None:
+def _answer(path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: float, declared: Sequence[str]) -> None:
     clock = FixedClock()
     if any("clock" in call for call in calls):
         clock.install()  # before the program imports functions of `time`

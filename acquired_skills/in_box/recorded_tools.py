@@ -175,7 +175,11 @@ def checked(rule: Any) -> dict[str, Any]:
         ValueError: It has no ``tool``, neither or both of ``value`` and ``failed``, or is not JSON.
     """
     example = '{"tool": "weather", "arguments": {"place": "Oslo"}, "value": "cold"}'
-    if not isinstance(rule, Mapping) or not isinstance(rule.get("tool"), str) or ("value" in rule) == ("failed" in rule):
+    if (
+        not isinstance(rule, Mapping)
+        or not isinstance(rule.get("tool"), str)
+        or ("value" in rule) == ("failed" in rule)
+    ):
         raise ValueError(f"{rule!r:.200} is not an entry of a recording. Write entries such as {example}.")
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(rule), allow_nan=False))

@@ -17,7 +17,7 @@ from acquired_skills.lifecycle.track_record import TrackRecord
 from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.proposal import Proposal, SkillRefused
-from acquired_skills.model.skill import Skill, SkillError, SkillKind
+from acquired_skills.model.skill import Skill, SkillError
 from acquired_skills.model.skill_schemas import why_misfit
 from acquired_skills.proof.admission import calls_of_tests
 from acquired_skills.proof.programs.program_admission import calls_of_cases

@@ -72,9 +72,7 @@ def coverage_problems(declared: Sequence[str], answers: Sequence[Data]) -> list[
     return [*_uncovered(declared, failed, given)]
 
 
-def _uncovered(
-    declared: Sequence[str], failed: set[str], given: Mapping[str, set[str]]
-) -> Iterator[ProposalProblem]:
+def _uncovered(declared: Sequence[str], failed: set[str], given: Mapping[str, set[str]]) -> Iterator[ProposalProblem]:
     for tool in declared:
         if tool not in failed and tool not in given:
             yield ProposalProblem(
@@ -86,14 +84,14 @@ def _uncovered(
         if tool not in failed:
             yield ProposalProblem(
                 "tools",
-                f"In no test does `{tool}` fail. Write a test with `tools.fails(\"{tool}\")` that states what the skill "
+                f'In no test does `{tool}` fail. Write a test with `tools.fails("{tool}")` that states what the skill '
                 f"does then, such as `with pytest.raises(ToolError):` (`from {MODULE} import ToolError`).",
             )
         if len(given.get(tool, ())) < 2:  # noqa: PLR2004 -- two different answers
             yield ProposalProblem(
                 "tools",
                 f"`{tool}` gives the same answer in all tests. Write a test with another answer, such as "
-                f"`tools.returns(\"{tool}\", ...)`, that states what the skill returns then.",
+                f'`tools.returns("{tool}", ...)`, that states what the skill returns then.',
             )
 
 

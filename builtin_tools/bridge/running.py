@@ -5,7 +5,7 @@ from dataclasses import replace
 from builtin_tools.bridge.plan_execution import carry_out
 from builtin_tools.bridge.planned_calls import ProgramPlan
 from builtin_tools.bridge.program_calls import ProgramCalls
-from builtin_tools.bridge.recorded_programs import RecordedPrograms, code_of
+from builtin_tools.bridge.recorded_programs import RecordedPrograms, code_of, source_of
 from engine.contract.canonical import digest
 from engine.contract.context import CallContext, MissingService, no_progress
 from engine.contract.failure import refusal
@@ -54,7 +54,9 @@ async def run_program(
     job = replace(job, env=_placeholders(ctx) | dict(job.env))
     sandbox = _bridged_sandbox(ctx)
     plan = ProgramPlan() if plan_for is not None else None
-    calls, prelude = await ctx.need(RecordedPrograms).begin(ctx, digest(code_of(job)), plan)
+    programs = ctx.need(RecordedPrograms)
+    source = source_of(job) if plan is None else None
+    calls, prelude = await programs.begin(ctx, digest(code_of(job)), plan, source)
     bridge = Bridge(calls.answer)
     try:
         with calls.clock_stopped_in_waits(bridge.paused):
@@ -65,6 +67,7 @@ async def run_program(
     finally:
         made = await calls.finish()
     calls.raise_if_stopped(made)
+    await programs.finish(ctx, outcome)
     return outcome, "\n".join(filter(None, (done, made)))
 
 
