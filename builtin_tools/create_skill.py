@@ -187,9 +187,7 @@ async def create_skill(
         if proposed is not None:
             output["proposal"] = proposed.value()
             text += f"\nThe proposed code:\n{code}\nThe proposed tests:\n{tests}"
-        raise ToolFailure(
-            text, reason="proposal_refused", may_have_started=False, output=output or None
-        ) from refused
+        raise ToolFailure(text, reason="proposal_refused", may_have_started=False, output=output or None) from refused
     except SkillError as error:
         raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
     notes = "".join(f"\n{note}" for note in report_notes(skill.admission))

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from acquired_skills.distil.parameters import ChosenParameter
+from acquired_skills.model.skill import SkillError
 
 _LINES = "printed_lines"
 _MAIN = "__main__"
 
 
-class NotDistillable(Exception):
+class NotDistillable(SkillError):
     """A program cannot become a skill. The message says why, and what to do."""
 
 
@@ -170,7 +171,8 @@ class _Collected(ast.NodeTransformer):
             case ast.Call(func=ast.Name(id="print"), args=args):
                 items = ast.Tuple(args, ast.Load())
                 text = ast.parse("lines.append(' '.join(map(str, items)))", mode="eval").body
-                return _Filled(items).visit(text)
+                filled: ast.AST = _Filled(items).visit(text)
+                return filled
         return node
 
 

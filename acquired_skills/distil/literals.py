@@ -78,7 +78,9 @@ def shape_of(tree: ast.Module) -> str:
     return ast.dump(Blank().visit(copied))
 
 
-def _constants(node: ast.AST, hint: str) -> Iterator[tuple[ast.Constant, str]]:
+def _constants(  # noqa: C901, PLR0911, PLR0912 -- one branch per kind of node
+    node: ast.AST, hint: str
+) -> Iterator[tuple[ast.Constant, str]]:
     match node:
         case ast.Constant():
             if _is_value(node.value):

@@ -67,9 +67,7 @@ def recorded_tests(name: str, runs: Sequence[RecordedCase], observed: Sequence[O
     for number, run in enumerate(runs, 1):
         parts.append(_of_run(name, number, run))
     numbers: dict[str, int] = {}
-    for each in observed:
-        parts.append(_of_variant(name, each, numbers))
-    return "".join(parts)
+    return "".join((*parts, *(_of_variant(name, each, numbers) for each in observed)))
 
 
 def _constant(number: int) -> str:

@@ -2,9 +2,10 @@
 
 A call has ``arguments`` and ``named`` (keyword arguments), both packed, the ``files`` in the working folder, and
 ``place``, the subfolder in which it was made, if any. If the skill declares tools, it has ``tools``, what they answer.
-An answer has ``value`` or ``raised`` or, if neither can be packed, ``lost`` with the reason. It may also have ``itself``
-(which argument was returned as the value), ``after`` (all arguments after the call, if it changed any), ``printed``,
-``files`` (all files after the call, if it changed any), and ``called`` (the calls of tools that the skill made).
+
+An answer has ``value`` or ``raised`` or, if neither can be packed, ``lost`` with the reason. It may also have
+``itself`` (which argument was returned as the value), ``after`` (all arguments after the call, if it changed any),
+``printed``, ``files`` (all files after the call, if it changed any), and ``called`` (the calls of tools that it made).
 
 Instances of the skill's classes in the arguments are numbered in the order in which they are packed. ``after`` and
 ``value`` refer to them by these numbers (`acquired_skills.in_box.packing`).
@@ -106,7 +107,7 @@ class CallEffects:
             return {"lost": f"the call returned a value that raises {type(problem).__name__} when inspected"}
 
 
-def perform_call(
+def perform_call(  # noqa: C901 -- one branch per part of an answer
     function: Callable[..., Any],
     call: Mapping[str, Any],
     module: types.ModuleType,

@@ -45,7 +45,7 @@ class FakeSkill:
             only the real skill has. So tests that do not use the placeholder still count.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 -- what the box gave it
         self,
         name: str,
         declared: str,

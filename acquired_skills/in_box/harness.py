@@ -51,7 +51,7 @@ def rehearse(name: str, seed: int, effort: dict[str, Any], tools: Sequence[str] 
 class Rehearsal(Runner):
     """Runs the tests and the skill in one process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 -- what the box gave it
         self, name: str, sink: int, deadline: float, seed: int, effort: Effort, tools: Sequence[str] = ()
     ) -> None:
         super().__init__(name, sink, deadline, tools)

@@ -26,7 +26,7 @@ class StubSwitch:
     functions that the skill uses.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 -- what the box gave it
         self,
         module: types.ModuleType,
         name: str,

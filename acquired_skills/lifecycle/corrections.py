@@ -30,8 +30,8 @@ def refuse_uncorrectable(skill: Skill, call: CorrectedCall) -> None:
         )
     if skill.calls:
         raise SkillError(
-            f"`{skill.name}` calls {', '.join(skill.calls)}, so its results may change and cannot be corrected. Write a "
-            "test that states what these tools answer."
+            f"`{skill.name}` calls {', '.join(skill.calls)}, so its results may change and cannot be corrected. Write "
+            "a test that states what these tools answer."
         )
     if skill.destinations:
         raise SkillError(

@@ -165,8 +165,8 @@ def _tools(ours: dict[str, Any]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(_strings(ours.get("tools", []), "tools")))
     if len(names) > MOST_TOOLS or not all(0 < len(name) <= MOST_NAME and name.isprintable() for name in names):
         raise BlockError(
-            f"`tools` in the PEP 723 block lists at most {MOST_TOOLS} names of tools, such as 'file_system', of at most "
-            f"{MOST_NAME} characters."
+            f"`tools` in the PEP 723 block lists at most {MOST_TOOLS} names of tools, such as 'file_system', of at "
+            f"most {MOST_NAME} characters."
         )
     return names
 

@@ -1,4 +1,4 @@
-"""`RecordedBridge`: answers the requests of a skill over its bridge from a recording, as the engine does in a real call.
+"""`RecordedBridge`: answers the requests of a skill over its bridge from a recording, as in a real call.
 
 Admission repeats a few calls of the tests exactly as an agent makes them. Their tools answer from here, so that no real
 tool is called, and a skill that treats a recording in its own process otherwise is noticed.

@@ -63,7 +63,7 @@ def coverage_problems(declared: Sequence[str], answers: Sequence[Data]) -> list[
     failed: set[str] = set()
     given: dict[str, set[str]] = {}
     for answer in answers:
-        for made in _made(answer):
+        for made in made_calls(answer):
             tool, reason = str(made.get("tool")), made.get("failed")
             if reason is None:
                 given.setdefault(tool, set()).add(json.dumps(made.get("value"), sort_keys=True))
@@ -95,7 +95,8 @@ def _uncovered(declared: Sequence[str], failed: set[str], given: Mapping[str, se
             )
 
 
-def _made(answer: Data) -> list[Mapping[str, object]]:
+def made_calls(answer: Data) -> list[Mapping[str, object]]:
+    """Return the calls of tools in an answer. The answer comes from a box, so anything else in it is left out."""
     made = answer.get("called", [])
     return [each for each in made if isinstance(each, dict)] if isinstance(made, list) else []
 

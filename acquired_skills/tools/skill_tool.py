@@ -42,11 +42,7 @@ class SkillTool:
             ToolFailure: The code failed, or the skill was not run, for example because it is disabled.
             SandboxError: No box can run.
         """
-        if not self.skill.state.listed:
-            raise refusal(await self._why_not(ctx), "skill_not_listed")
-        if self.skill.calls and ctx.turn.trial:
-            text = f"`{self.skill.name}` calls other tools, so it cannot be called in a trial. Nothing was run."
-            raise refusal(text, "not_in_trials")
+        await self._refuse(ctx)
         job = await self._job(ctx, arguments)
         began = ctx.clock.monotonic()
         try:
@@ -77,6 +73,18 @@ class SkillTool:
         if await self.library.judge(self.skill) is SkillState.QUARANTINED:
             failure = self._failure(outcome, wrong, f"{refused}\n{await self._quarantined(ctx)}".strip())
         raise failure
+
+    async def _refuse(self, ctx: CallContext) -> None:
+        """Refuse the call if the skill is not listed, or if it calls tools in a trial.
+
+        Raises:
+            ToolFailure: Nothing may be run.
+        """
+        if not self.skill.state.listed:
+            raise refusal(await self._why_not(ctx), "skill_not_listed")
+        if self.skill.calls and ctx.turn.trial:
+            text = f"`{self.skill.name}` calls other tools, so it cannot be called in a trial. Nothing was run."
+            raise refusal(text, "not_in_trials")
 
     async def _outcome(self, ctx: CallContext, job: Job) -> Outcome:
         """Run the job, with a bridge to the tools that the skill declares, if there are any."""

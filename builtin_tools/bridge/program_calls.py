@@ -167,7 +167,7 @@ class ProgramCalls:
                 "This program has sent too much. Write data to files in the workspace and pass their paths."
             )
 
-    async def _fields(self, request: Request) -> Mapping[str, Any]:
+    async def _fields(self, request: Request) -> Mapping[str, Any]:  # noqa: PLR0911 -- one return per request
         match request:
             case CallRequest():
                 return await self._call(request)

@@ -56,7 +56,7 @@ class RecordedPrograms(RepeatableCalls):
             return ProgramCalls(ctx, bounds=self._bounds, plan=plan), ""
         seed = secrets.token_hex(_SEED_BYTES)
         program = await asyncio.to_thread(
-            self._store.open, ctx.call_id, ctx.turn.run, ctx.turn.user, code, seed, source
+            self._store.open, ctx.call_id, ctx.turn.run, ctx.turn.user, code, seed, source=source
         )
         record = ProgramRecord(self._store, program)
         prelude = f"import knackbox_world\nknackbox_world.begin({program.seed!r}, {record.earlier_readings!r})"

@@ -130,7 +130,9 @@ class ProgramStore:
             found = connection.execute(select(_PROGRAMS.c.id).where(_PROGRAMS.c.id == program)).first()
         return found is not None
 
-    def open(self, program: str, run: str, user: str, code: str, seed: str, source: str | None = None) -> StoredProgram:
+    def open(
+        self, program: str, run: str, user: str, code: str, seed: str, *, source: str | None = None
+    ) -> StoredProgram:
         """Return the stored program of this id, or begin a new one with this seed.
 
         A program of the same id with other code is replaced.
@@ -212,12 +214,9 @@ class ProgramStore:
         """Return what the user asked for in each run. The journal of runs is in the same database."""
         if not runs:
             return {}
-        ids: Select[Any] = (
-            select(literal_column("id"), literal_column("message"))
-            .select_from(text("runs"))
-            .where(literal_column("id").in_(list(runs)))
-        )
-        return {str(row[0]): str(row[1]) for row in connection.execute(ids)}
+        number, message = literal_column("id"), literal_column("message")
+        rows = connection.execute(select(number, message).select_from(text("runs")).where(number.in_(list(runs))))
+        return {str(run): str(said) for run, said in rows}
 
     def forget(self, program: str, position: int) -> None:
         """Delete a call."""
