@@ -102,10 +102,10 @@ async def create_skill(
             `# tools = ["file_system"]` in the same table, and write `from knackbox import tools`.
         tests: A pytest module that starts with `from <name> import <name>` and asserts exact results, including edge
             cases and errors. A test that also passes on a function that returns None is refused. If the code reads the
-            clock, a test fixes it: `def test_it(clock):` and `clock("2026-03-01T09:30")`. If it calls tools, tests state
-            what these answer, and no tool is called: `def test_it(tools):` and `tools.answers([{"tool": "weather",
-            "arguments": {"place": "Oslo"}, "value": "cold"}])`; also try `tools.returns("weather", "other")` and
-            `tools.fails("weather")` (the code gets a `ToolError`). `tools.calls` lists the calls made.
+            clock, a test fixes it: `def test_it(clock):` and `clock("2026-03-01T09:30")`. If it calls tools, tests
+            state what these answer, and no tool is called: `def test_it(tools):` and `tools.answers([{"tool":
+            "weather", "arguments": {"place": "Oslo"}, "value": "cold"}])`; also try `tools.returns("weather", "other")`
+            and `tools.fails("weather")` (the code gets a `ToolError`). `tools.calls` lists the calls made.
         examples: Requests, in a user's words, that this skill should answer. Three to ten make it much easier to find.
         breaking: True if a new version is meant to behave differently and need not pass the tests of the previous
             version.

@@ -8,7 +8,10 @@ import typer
 from acquired_skills.commands import compose, distil, maintain, manage, prove, search, show, sign, transfer
 
 app = typer.Typer(
-    help="The acquired skills: list, show, add, compose, search, sign, export, import, prove, distil, verify, and audit them.",
+    help=(
+        "The acquired skills: list, show, add, compose, search, sign, export, import, prove, distil, verify, and audit "
+        "them."
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -160,7 +160,7 @@ class Distiller:
             result = python_source(answer.get("value"))
             if problem or result is None:
                 continue
-            made = [(str(made["tool"]), made["arguments"]) for made in answer.get("called", [])]
+            made = [(str(made.get("tool")), made.get("arguments")) for made in made_calls(answer)]
             cases.append(RecordedCase(arguments, each.rules, result, made))
             used.append(each.stored.run)
         if not cases:
