@@ -11,7 +11,7 @@ _MOST_ANSWERS = 4  # other answers of one call
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class ChangedRecording:
     """A changed world for one call of the skill.
 
     Attributes:
@@ -32,7 +32,7 @@ class Variant:
         return self.statement.startswith("tools.fails(")
 
 
-def failing(tool: str, recorded: Sequence[Mapping[str, Any]], arguments: Mapping[str, Value]) -> Variant:
+def failing(tool: str, recorded: Sequence[Mapping[str, Any]], arguments: Mapping[str, Value]) -> ChangedRecording:
     """Return the variant in which the tool fails whatever its arguments are."""
     failed = {
         "class": "RETRYABLE",
@@ -41,10 +41,12 @@ def failing(tool: str, recorded: Sequence[Mapping[str, Any]], arguments: Mapping
         "may_have_happened": False,
     }
     rules = [*(each for each in recorded if each["tool"] != tool), {"tool": tool, "failed": failed}]
-    return Variant(tool, f"tools.fails({tool!r}, {REASON!r})", rules, arguments)
+    return ChangedRecording(tool, f"tools.fails({tool!r}, {REASON!r})", rules, arguments)
 
 
-def answering(tool: str, recorded: Sequence[Mapping[str, Any]], arguments: Mapping[str, Value]) -> Iterator[Variant]:
+def answering(
+    tool: str, recorded: Sequence[Mapping[str, Any]], arguments: Mapping[str, Value]
+) -> Iterator[ChangedRecording]:
     """Yield variants in which one call of the tool gets another answer."""
     for rule in recorded:
         if rule["tool"] != tool or "value" not in rule:
@@ -53,14 +55,18 @@ def answering(tool: str, recorded: Sequence[Mapping[str, Any]], arguments: Mappi
             given = rule["arguments"]
             kept = [each for each in recorded if each["tool"] != tool or each["arguments"] != given]
             statement = f"tools.returns({tool!r}, {other!r}, {given!r})"
-            yield Variant(tool, statement, [*kept, {"tool": tool, "arguments": given, "value": other}], arguments)
+            yield ChangedRecording(
+                tool, statement, [*kept, {"tool": tool, "arguments": given, "value": other}], arguments
+            )
 
 
-def with_other_arguments(recorded: Sequence[Mapping[str, Any]], arguments: Mapping[str, Value]) -> Iterator[Variant]:
+def with_other_arguments(
+    recorded: Sequence[Mapping[str, Any]], arguments: Mapping[str, Value]
+) -> Iterator[ChangedRecording]:
     """Yield variants with another value of one argument, which may lead to calls that are not recorded."""
     for name, value in arguments.items():
         for other in other_values(value):
-            yield Variant("", "", recorded, {**arguments, name: other})
+            yield ChangedRecording("", "", recorded, {**arguments, name: other})
 
 
 def other_values(value: Any) -> Iterator[Any]:  # noqa: C901, PLR0912 -- one branch per kind

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from acquired_skills.distil.candidate import Candidate, candidate_of, has_other_literals
-from acquired_skills.distil.changed_answers import Variant, answering, failing, with_other_arguments
+from acquired_skills.distil.changed_answers import ChangedRecording, answering, failing, with_other_arguments
 from acquired_skills.distil.function_code import FunctionText, NotDistillable, function_code
 from acquired_skills.distil.literals import Value, literals_of, shape_of
 from acquired_skills.distil.outcomes import most_telling, observed_case, python_source, why_not_as_recorded
@@ -24,6 +24,7 @@ from acquired_skills.model.proposal import Proposal
 from acquired_skills.proof.answers import Data
 from acquired_skills.proof.isolated_runner import IsolatedRunner
 from acquired_skills.proof.static_checks import MAX_DESCRIPTION, MAX_TEST_BYTES
+from acquired_skills.proof.tool_checks import made_calls
 from engine.stores.program_store import ProgramStore
 from sandbox.contract import Sandbox
 
@@ -181,7 +182,7 @@ class Distiller:
         variants = variants[:_MOST_VARIANTS]
         answers = await self._answers(runner, [_call(each.arguments, each.rules) for each in variants])
         found = list(zip(variants, answers, strict=True))
-        chosen: list[tuple[Variant, Data]] = [pair for pair in found if pair[0].fails]
+        chosen: list[tuple[ChangedRecording, Data]] = [pair for pair in found if pair[0].fails]
         for tool in (*tools, ""):
             mine = [pair for pair in found if pair[0].tool == tool and not pair[0].fails]
             most = _MOST_OTHER_ANSWERS if tool else _MOST_OTHER_ARGUMENTS

@@ -10,7 +10,7 @@ _TOOLS = "tools"
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class ProgramLiteral:
     """One literal in a program.
 
     Attributes:
@@ -34,7 +34,7 @@ class Literal:
         return self.line, self.column
 
 
-def literals_of(tree: ast.Module) -> list[Literal]:
+def literals_of(tree: ast.Module) -> list[ProgramLiteral]:
     """Return the literals that could be parameters, in the order of the source.
 
     Left out are booleans, docstrings, keys, the names of tools, and parts of f-strings.
@@ -46,7 +46,7 @@ def literals_of(tree: ast.Module) -> list[Literal]:
     }
     found = sorted(_constants(tree, ""), key=lambda each: (each[0].lineno, each[0].col_offset))
     return [
-        Literal(
+        ProgramLiteral(
             number,
             node.value,  # type: ignore[arg-type]  # `_constants` yields only these types
             node.lineno,

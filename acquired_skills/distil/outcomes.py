@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from acquired_skills.distil.changed_answers import Variant
+from acquired_skills.distil.changed_answers import ChangedRecording
 from acquired_skills.distil.recorded_tests import TOOL_ERROR, ObservedCase
 from acquired_skills.in_box.recorded_tools import MODULE, NOT_RECORDED
 from acquired_skills.proof.answers import Data, format_answer, same_answer, to_plain_json
@@ -40,11 +40,11 @@ def _joined(value: Any) -> str:
 
 
 def most_telling(
-    found: Sequence[tuple[Variant, Data]], truth: Data, most: int, *, needed: bool
-) -> list[tuple[Variant, Data]]:
+    found: Sequence[tuple[ChangedRecording, Data]], truth: Data, most: int, *, needed: bool
+) -> list[tuple[ChangedRecording, Data]]:
     """Choose variants with different results. If there are none, but one is needed, choose any that is decided."""
     values = [pair for pair in found if "value" in pair[1] and not _off_record(pair[1])]
-    chosen: list[tuple[Variant, Data]] = []
+    chosen: list[tuple[ChangedRecording, Data]] = []
     for pair in values:
         if len(chosen) < most and not any(same_answer(pair[1], each) for each in (truth, *(c[1] for c in chosen))):
             chosen.append(pair)
@@ -58,7 +58,7 @@ def _off_record(answer: Data) -> bool:
     return any(each.get("failed") == NOT_RECORDED for each in made_calls(answer))
 
 
-def observed_case(variant: Variant, answer: Data) -> ObservedCase | None:
+def observed_case(variant: ChangedRecording, answer: Data) -> ObservedCase | None:
     """Return what the function did in a variant, as a case of a test; None if a test cannot state it."""
     if "value" in answer:
         result = python_source(answer["value"])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from acquired_skills.distil.literals import Literal, Value, literals_of
+from acquired_skills.distil.literals import ProgramLiteral, Value, literals_of
 
 MOST_PARAMETERS = 8
 _SHORTEST = 2  # characters of a text that is looked for in a request
@@ -54,7 +54,7 @@ def choose_parameters(tree: ast.Module, request: str, similar: Sequence[ast.Modu
     """
     found, others = literals_of(tree), [literals_of(each) for each in similar]
     taken = _names(tree)
-    groups: dict[tuple[type, Value, tuple[Value, ...]], list[Literal]] = {}
+    groups: dict[tuple[type, Value, tuple[Value, ...]], list[ProgramLiteral]] = {}
     for each in found:
         varied = tuple(other[each.number].value for other in others if each.number < len(other))
         groups.setdefault((type(each.value), each.value, varied), []).append(each)
@@ -72,7 +72,7 @@ def choose_parameters(tree: ast.Module, request: str, similar: Sequence[ast.Modu
     return chosen
 
 
-def _why_in_request(literals: Sequence[Literal], request: str) -> str:
+def _why_in_request(literals: Sequence[ProgramLiteral], request: str) -> str:
     value = literals[0].value
     if isinstance(value, str):
         text = value.strip()
@@ -84,7 +84,7 @@ def _why_in_request(literals: Sequence[Literal], request: str) -> str:
     return "the request contains it" if float(value) in numbers else ""
 
 
-def _free_name(literals: Sequence[Literal], taken: Iterable[str]) -> str:
+def _free_name(literals: Sequence[ProgramLiteral], taken: Iterable[str]) -> str:
     hints = [each.hint.lower() for each in literals if _IDENTIFIER.fullmatch(each.hint.lower())]
     plain = "text" if isinstance(literals[0].value, str) else "number"
     name = next((each for each in hints if not keyword.iskeyword(each)), plain)

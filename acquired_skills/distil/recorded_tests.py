@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from acquired_skills.distil.changed_answers import REASON, Variant
+from acquired_skills.distil.changed_answers import REASON, ChangedRecording
 from acquired_skills.distil.literals import Value
 
 TOOL_ERROR = "ToolError"  # of the client `knackbox`
@@ -42,7 +42,7 @@ class ObservedCase:
         raised: The name of the exception's type; "" if there was none.
     """
 
-    variant: Variant
+    variant: ChangedRecording
     result: str = ""
     raised: str = ""
 
@@ -108,7 +108,7 @@ def _of_variant(name: str, case: ObservedCase, numbers: dict[str, int]) -> str:
     return "\n\n" + "\n".join(lines) + "\n"
 
 
-def _title(variant: Variant) -> str:
+def _title(variant: ChangedRecording) -> str:
     tool = "".join(c if c.isalnum() else "_" for c in variant.tool)
     if variant.fails:
         return f"when_{tool}_fails"
