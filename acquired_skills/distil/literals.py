@@ -105,6 +105,9 @@ def _constants(  # noqa: C901, PLR0911, PLR0912 -- one branch per kind of node
                     yield from _constants(key, "")
                 yield from _constants(value, named)
             return
+        case ast.Compare(left=ast.Name(id=name), comparators=[ast.Constant() as compared]):
+            yield from _constants(compared, name)
+            return
         case ast.Call():
             yield from _constants(node.func, "")
             for argument in node.args:

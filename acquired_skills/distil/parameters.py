@@ -7,7 +7,7 @@ occurs in the request. The choice is a proposal: the author may change the code 
 import ast
 import keyword
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from acquired_skills.distil.literals import ProgramLiteral, Value, literals_of
@@ -66,7 +66,7 @@ def choose_parameters(tree: ast.Module, request: str, similar: Sequence[ast.Modu
             continue
         assigned = next((each for each in literals if each.assigned), None)
         dropped = assigned.hint if assigned is not None and _stores(tree, assigned.hint) == 1 else ""
-        name = dropped or _free_name(literals, taken | {each.name for each in chosen})
+        name = dropped or _free_name(literals, taken, {each.name for each in chosen})
         places = tuple(each.place for each in literals)
         chosen.append(ChosenParameter(name, value, places, why, dropped, literals[0].number))
     return chosen
@@ -84,12 +84,14 @@ def _why_in_request(literals: Sequence[ProgramLiteral], request: str) -> str:
     return "the request contains it" if float(value) in numbers else ""
 
 
-def _free_name(literals: Sequence[ProgramLiteral], taken: Iterable[str]) -> str:
+def _free_name(literals: Sequence[ProgramLiteral], taken: Collection[str], chosen: Collection[str]) -> str:
+    """Return a name that neither the program nor another parameter has."""
     hints = [each.hint.lower() for each in literals if _IDENTIFIER.fullmatch(each.hint.lower())]
     plain = "text" if isinstance(literals[0].value, str) else "number"
     name = next((each for each in hints if not keyword.iskeyword(each)), plain)
-    used, number, free = set(taken), 2, name
-    while free in used:
+    name = f"given_{name}" if name in taken else name
+    number, free = 2, name
+    while free in taken or free in chosen:
         free, number = f"{name}_{number}", number + 1
     return free
 
