@@ -3,6 +3,7 @@ works.
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -21,6 +22,7 @@ from acquired_skills.proof.admission_report import report_notes
 from acquired_skills.tools.describe import signature
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
+from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.refusals import wrong_arguments
 from engine.policy.approval import EXPIRES_S, ApprovalGuard
 from engine.policy.forms import PersonForms
@@ -218,8 +220,9 @@ async def _distilled(ctx: CallContext, run: str, name: str, description: str) ->
         ToolFailure: There is no such program, or it cannot become a skill.
     """
     try:
-        distiller = ctx.need(Distiller)
-        return await distiller.distil(run, user=ctx.turn.user, name=name, description=description)
+        distiller, inner = ctx.need(Distiller), ctx.need(InnerCalls)
+        find = partial(inner.find, turn=ctx.turn)
+        return await distiller.distil(run, find, user=ctx.turn.user, name=name, description=description)
     except NotDistillable as error:
         raise ToolFailure(f"from_run: {error}", reason="not_distillable", may_have_started=False) from error
 

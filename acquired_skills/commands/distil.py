@@ -1,6 +1,7 @@
 """`knackbox skills distil`: proposes a program of a run that succeeded as a skill, and admits it after a yes."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,6 +12,8 @@ from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.model.provenance import MOST_CHARS, of_person
 from acquired_skills.model.skill import Skill
 from engine.app.engine import Engine
+from engine.contract.turn import Turn
+from engine.dispatch.inner_calls import InnerCalls
 from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say, visible, wants_json
 
 
@@ -34,7 +37,8 @@ def distil(
     """
 
     async def propose(engine: Engine) -> DistilledProposal:
-        return await engine.need(Distiller).distil(run, name=name, description=description)
+        find = partial(engine.need(InnerCalls).find, turn=Turn())
+        return await engine.need(Distiller).distil(run, find, name=name, description=description)
 
     proposed = with_skills(ctx, "running the program on its recorded answers", propose)
     if wants_json(ctx, as_json):

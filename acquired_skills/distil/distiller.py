@@ -5,7 +5,7 @@ of them: no real tool is called. Whether the proposal becomes a skill is decided
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,15 +19,18 @@ from acquired_skills.distil.recorded_tests import ObservedCase, RecordedCase, re
 from acquired_skills.distil.request_words import description_for, examples_for, skill_name_for
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.packing import packed
+from acquired_skills.in_box.recorded_tools import identifier
 from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.proof.answers import Data
 from acquired_skills.proof.isolated_runner import IsolatedRunner
 from acquired_skills.proof.static_checks import MAX_DESCRIPTION, MAX_TEST_BYTES
 from acquired_skills.proof.tool_checks import made_calls
+from engine.contract.source import Tool
 from engine.stores.program_store import ProgramStore
 from sandbox.contract import Sandbox
 
+FindTool = Callable[[str], Awaitable[Tool | None]]
 MOST_RUNS = 3  # runs of programs of the same shape whose recordings become tests
 _MOST_OTHER_ANSWERS = 3  # variants with other answers of one tool that become tests
 _MOST_OTHER_ARGUMENTS = 4
@@ -77,12 +80,13 @@ class Distiller:
         self._sandbox = sandbox
 
     async def distil(
-        self, run: str, *, user: str | None = None, name: str = "", description: str = ""
+        self, run: str, find: FindTool, *, user: str | None = None, name: str = "", description: str = ""
     ) -> DistilledProposal:
         """Propose a program as a skill.
 
         Args:
             run: The id of a run, whose last program is taken, or of a program (the id of its call of `execute`).
+            find: Finds a tool of the caller by its name.
             user: The user whose programs may be used; None for all.
             name: The name of the skill; "" to make one from the request.
             description: The description of the skill; "" to make one from the request.
@@ -93,8 +97,9 @@ class Distiller:
         """
         found, similar, others = await asyncio.to_thread(self._read, run, user)
         request = found.stored.request.strip()
-        parameters = choose_parameters(found.tree, request, [each.tree for each in similar])
         tools = sorted({str(rule["tool"]) for rule in found.rules})
+        fixed = await _choices(tools, find)
+        parameters = choose_parameters(found.tree, request, [each.tree for each in similar], fixed)
         text = FunctionText(
             name or skill_name_for(request, parameters),
             description or description_for(request, parameters, tools),
@@ -202,6 +207,17 @@ class Distiller:
         if found["answers"] is None:
             raise NotDistillable("The program as a function cannot be imported. Write the code of the skill yourself.")
         return found["answers"]
+
+
+async def _choices(tools: Sequence[str], find: FindTool) -> set[tuple[str, str]]:
+    """Return the arguments with a fixed list of values, by the names that a program may use for their tools."""
+    found: set[tuple[str, str]] = set()
+    for name in tools:
+        tool = await find(name)
+        properties = {} if tool is None else tool.spec.parameters.get("properties", {})
+        listed = [each for each, schema in properties.items() if isinstance(schema, Mapping) and "enum" in schema]
+        found.update((form, each) for each in listed for form in (name, identifier(name)))
+    return found
 
 
 def _arguments(candidate: Candidate, parameters: Sequence[ChosenParameter]) -> dict[str, Value]:

@@ -58,6 +58,25 @@ def literals_of(tree: ast.Module) -> list[ProgramLiteral]:
     ]
 
 
+def arguments_of_tools(tree: ast.Module) -> dict[tuple[int, int], tuple[str, str]]:
+    """Return the tool and the argument that each literal is given to directly, by the place of the literal."""
+    found: dict[tuple[int, int], tuple[str, str]] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=tool)) if name == _TOOLS:
+                pass
+            case ast.Call(func=ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(tool)))) if (
+                name == _TOOLS
+            ):
+                pass
+            case _:
+                continue
+        for keyword in node.keywords:
+            if keyword.arg and isinstance(keyword.value, ast.Constant):
+                found[keyword.value.lineno, keyword.value.col_offset] = (tool, keyword.arg)
+    return found
+
+
 def shape_of(tree: ast.Module) -> str:
     """Return a text that is the same for programs that differ only in their literals."""
     copied = ast.parse(ast.unparse(tree))

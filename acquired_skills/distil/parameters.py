@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from acquired_skills.distil.literals import ProgramLiteral, Value, literals_of
+from acquired_skills.distil.literals import ProgramLiteral, Value, arguments_of_tools, literals_of
 
 MOST_PARAMETERS = 8
 _SHORTEST = 2  # characters of a text that is looked for in a request
@@ -45,17 +45,24 @@ class ChosenParameter:
         return type(self.value).__name__
 
 
-def choose_parameters(tree: ast.Module, request: str, similar: Sequence[ast.Module]) -> list[ChosenParameter]:
+def choose_parameters(
+    tree: ast.Module, request: str, similar: Sequence[ast.Module], fixed: Collection[tuple[str, str]] = ()
+) -> list[ChosenParameter]:
     """Return the parameters, in the order in which their literals occur.
 
     Args:
         request: What the user asked for.
         similar: Programs of the same shape from other runs.
+        fixed: Tools and arguments that select what a tool does, such as the action of `file_system`. Their literals do
+            not become parameters.
     """
+    given = arguments_of_tools(tree)
     found, others = literals_of(tree), [literals_of(each) for each in similar]
     taken = _names(tree)
     groups: dict[tuple[type, Value, tuple[Value, ...]], list[ProgramLiteral]] = {}
     for each in found:
+        if given.get(each.place) in fixed:
+            continue
         varied = tuple(other[each.number].value for other in others if each.number < len(other))
         groups.setdefault((type(each.value), each.value, varied), []).append(each)
     chosen: list[ChosenParameter] = []

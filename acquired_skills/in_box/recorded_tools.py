@@ -8,6 +8,7 @@ box.
 
 import copy
 import json
+import keyword
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,7 @@ class RecordedAnswers:
             declared: The names of the tools that the skill declares.
         """
         self._rules = rules
-        self._names = {_identifier(name): name for name in declared}
+        self._names = {identifier(name): name for name in declared}
         self._used: dict[str, int] = {}
         self.calls: list[dict[str, Any]] = []
         """The calls so far: ``tool``, ``arguments``, and ``value`` or ``failed`` (the reason)."""
@@ -47,7 +48,7 @@ class RecordedAnswers:
         asked, arguments = str(request.get("name", "")), request.get("arguments", {})
         if request.get("do") != "call":
             return failure(NOT_RECORDED, "During admission only the declared tools can be called.")
-        name = self._names.get(_identifier(asked))
+        name = self._names.get(identifier(asked))
         if name is None:
             known = ", ".join(self._names.values()) or "none"
             return failure(NOT_DECLARED, f"The skill does not declare the tool {asked} (declared: {known}).")
@@ -64,7 +65,7 @@ class RecordedAnswers:
         return fields
 
     def _rule(self, name: str, arguments: Any) -> Rule | None:
-        mine = [each for each in self._rules if _identifier(str(each["tool"])) == _identifier(name)]
+        mine = [each for each in self._rules if identifier(str(each["tool"])) == identifier(name)]
         if any_arguments := [each for each in mine if each.get("arguments") is None]:
             return any_arguments[-1]
         key = _key(arguments)
@@ -193,8 +194,10 @@ def checked(rule: Any) -> dict[str, Any]:
     return plain
 
 
-def _identifier(name: str) -> str:
-    return _NOT_IN_NAMES.sub("_", name)
+def identifier(name: str) -> str:
+    """Return the form of a tool's name that can be an attribute of `tools`."""
+    text = _NOT_IN_NAMES.sub("_", name)
+    return f"_{text}" if text[:1].isdigit() or keyword.iskeyword(text) else text
 
 
 def _key(arguments: Any) -> str:

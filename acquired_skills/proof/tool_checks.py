@@ -7,17 +7,15 @@ and wrong answers, which an agent's calls will meet.
 
 import ast
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from acquired_skills.in_box.recorded_tools import MODULE, NOT_DECLARED, NOT_RECORDED
+from acquired_skills.in_box.recorded_tools import MODULE, NOT_DECLARED, NOT_RECORDED, identifier
 from acquired_skills.model.proposal import ProposalProblem
 from acquired_skills.proof.answers import Data
 
 # A program inside a skill would have limits of its own, and `execute_tool` calls any tool by name.
 NEVER = frozenset({"execute", "execute_tool"})
 _NOT_TOOLS = frozenset({"search", "describe"})
-_NOT_IN_NAMES = re.compile(r"\W")
 _MOST_NAMED = 5
 
 
@@ -47,8 +45,8 @@ def declaration_problems(name: str, declared: Sequence[str], nodes: Iterable[ast
         yield ProposalProblem(
             "tools", f"A skill cannot use `tools.{searched[0]}`: it calls only the tools that it declares."
         )
-    known = {*map(_identifier, declared), *_NOT_TOOLS}
-    missing = [each for each in used if _identifier(each) not in known]
+    known = {*map(identifier, declared), *_NOT_TOOLS}
+    missing = [each for each in used if identifier(each) not in known]
     if declared and missing:
         text = ", ".join(f"`{each}`" for each in missing[:_MOST_NAMED])
         yield ProposalProblem("tools", f"The code calls {text}, which `tools` in its PEP 723 block does not list.")
@@ -136,7 +134,3 @@ def _is_tools(node: ast.AST, aliases: set[str]) -> bool:
         case ast.Attribute(value=ast.Name(id=module), attr="tools"):
             return module == MODULE
     return False
-
-
-def _identifier(name: str) -> str:
-    return _NOT_IN_NAMES.sub("_", name)

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     Float,
     Integer,
@@ -214,7 +215,8 @@ class ProgramStore:
         """Return what the user asked for in each run. The journal of runs is in the same database."""
         if not runs:
             return {}
-        number, message = literal_column("id"), literal_column("message")
+        number: ColumnElement[str] = literal_column("id")
+        message: ColumnElement[str] = literal_column("message")
         rows = connection.execute(select(number, message).select_from(text("runs")).where(number.in_(list(runs))))
         return {str(run): str(said) for run, said in rows}
 

@@ -5,6 +5,68 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CLIENT = "from knackbox import ToolError, tools\n"
+NOTE_DEADLINE = '''# /// script
+# [tool.knackbox]
+# tools = ["knowledge_base", "recall"]
+# ///
+from knackbox import tools
+
+
+def note_deadline(project: str, date: str) -> int:
+    """Remember the deadline of a project, unless it is known, and return how many entries there are already.
+
+    Args:
+        project: Such as 'Apollo'.
+        date: Such as '2026-12-01'.
+    """
+    known = tools.recall(query=f"deadline of the project {project}", limit=3)["hits"]
+    texts = [hit["text"] for hit in known if project in hit["text"]]
+    if not texts:
+        tools.knowledge_base(action="insert_fact", text=f"The deadline of the project {project} is {date}.")
+    return len(texts)
+'''
+NOTE_DEADLINE_TESTS = """import pytest
+from knackbox import ToolError
+
+from note_deadline import note_deadline
+
+ASKED = {"query": "deadline of the project Apollo", "limit": 3}
+NOTED = {"action": "insert_fact", "text": "The deadline of the project Apollo is 2026-12-01."}
+RECORDED = [
+    {"tool": "recall", "arguments": ASKED, "value": {"hits": []}},
+    {"tool": "knowledge_base", "arguments": NOTED, "value": {"known": False}},
+]
+
+
+def test_an_unknown_deadline_is_noted(tools):
+    tools.answers(RECORDED)
+    assert note_deadline("Apollo", "2026-12-01") == 0
+    assert tools.calls == [("recall", ASKED), ("knowledge_base", NOTED)]
+
+
+def test_the_deadline_of_another_project_is_not_enough(tools):
+    tools.answers(RECORDED)
+    tools.returns("recall", {"hits": [{"text": "Gemini is due."}]})
+    tools.returns("knowledge_base", "noted")
+    assert note_deadline("Apollo", "2026-12-01") == 0
+    assert tools.calls[1:] == [("knowledge_base", NOTED)]
+
+
+def test_known_deadlines_are_counted(tools):
+    tools.answers(RECORDED)
+    tools.returns("recall", {"hits": [{"text": "Apollo is due."}, {"text": "Gemini is."}, {"text": "Due: Apollo"}]})
+    assert note_deadline("Apollo", "2026-12-01") == 2
+    assert tools.calls == [("recall", ASKED)]
+
+
+@pytest.mark.parametrize("tool", ["recall", "knowledge_base"])
+def test_a_failure_is_passed_on(tools, tool):
+    tools.answers(RECORDED)
+    tools.fails(tool, "denied")
+    with pytest.raises(ToolError) as caught:
+        note_deadline("Apollo", "2026-12-01")
+    assert caught.value.reason == "denied"
+"""
 FILES = {
     "orders.csv": "id,city,amount\n1,Oslo,120\n2,Bergen,80\n3,Oslo,45\n4,Narvik,300\n5,Bergen,15\n",
     "visits.csv": "id,city,amount\n1,Rome,7\n2,Rome,9\n3,Oslo,1\n",
@@ -25,6 +87,7 @@ class DistilledRun:
         later: A later request, in other words.
         arguments: The arguments with which the skill answers the later request, by the value that they had in the run.
         result: What it should return then.
+        corrections: What the model sends after a refusal.
     """
 
     request: str
@@ -143,9 +206,10 @@ if not texts:
     tools.knowledge_base(action="insert_fact", text="The deadline of the project Apollo is 2026-12-01.")
 len(texts)
 """,
-        "Note in memory the due date 2027-01-15 of project Gemini if we do not have it yet",
+        "Note in memory the deadline 2027-01-15 of project Gemini if we do not have it yet",
         {"Apollo": "Gemini", "2026-12-01": "2027-01-15"},
         0,
+        {"name": "note_deadline", "code": NOTE_DEADLINE, "tests": NOTE_DEADLINE_TESTS},
     ),
     DistilledRun(
         "Read the settings in settings.ini and return them as a mapping",
@@ -175,6 +239,6 @@ result
 """,
         "Which articles have a price of 100 or more?",
         {30: 100},
-        ["rug: no_price", "sofa"],
+        ["sofa", "rug: no_price"],
     ),
 ]

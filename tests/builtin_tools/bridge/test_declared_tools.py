@@ -6,15 +6,22 @@ from typing import Any
 
 import pytest
 
+from builtin_tools.bridge.declared_tools import DeclaredToolPrograms
 from engine.app.engine import Engine
 from engine.app.people import People
 from engine.app.settings import Settings
 from engine.contract.allowed import Allowed
+from engine.contract.context import CallContext
+from engine.contract.failure import ToolFailure
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from engine.policy.access import DENIED
 from engine.policy.approval import NOT_APPROVED
+from engine.stores.clock import SystemClock
+from engine.stores.workspace import FolderWorkspace
+from sandbox.contract import Job
 from tests.builtin_tools.bridge.conftest import Answers, Ledger, tools_of
+from tests.skills.parts import NoSandbox
 
 CODE = '''# /// script
 # [tool.knackbox]
@@ -189,3 +196,13 @@ async def test_the_failure_of_a_tool_does_not_count_against_the_skill(skilled: E
     answers.approve = True
     result = await skilled.call("pay_for_key", CALL)
     assert result.success, result.text
+
+
+@pytest.mark.spec("CODE-8")
+async def test_a_sandbox_without_bridges_refuses_a_skill_that_calls_tools(tmp_path: Path) -> None:
+    workspace = FolderWorkspace(tmp_path)
+    ctx = CallContext(Turn(), "call-1", NoSandbox(), workspace, SystemClock())
+    with pytest.raises(ToolFailure, match=r"calls other tools.*'none' cannot do") as caught:
+        await DeclaredToolPrograms().run_declared(ctx, Job(code="1"), "The skill `report`", ["look_up"])
+    assert caught.value.reason == "not_configured"
+    assert caught.value.may_have_started is False
