@@ -1,6 +1,7 @@
 """`Candidate`: a stored program that may become a skill, with its syntax tree and its recording."""
 
 import ast
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from acquired_skills.distil.function_code import NotDistillable
 from acquired_skills.distil.literals import literals_of
 from acquired_skills.model.parsed import parse_source, too_deep
+from acquired_skills.proof.static_checks import MAX_TEST_BYTES
 from acquired_skills.proof.tool_checks import NEVER
 from engine.stores.program_store import LOST, FinishedProgram
 
@@ -46,6 +48,11 @@ def candidate_of(stored: FinishedProgram) -> Candidate:
             raise NotDistillable(f"The program calls {call.name}, which a skill cannot do.")
         fields = {part: answer[part] for part in ("value", "failed") if part in answer}
         rules.append({"tool": call.name, "arguments": dict(call.arguments), **fields})
+    if len(json.dumps(rules)) > MAX_TEST_BYTES:
+        raise NotDistillable(
+            f"The recorded answers have more than the {MAX_TEST_BYTES >> 10} KiB that tests may have. Run the program "
+            "on less data first."
+        )
     if not rules:
         raise NotDistillable("The program calls no tools.")
     return Candidate(stored, tree, rules)

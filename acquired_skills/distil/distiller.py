@@ -5,7 +5,7 @@ of them: no real tool is called. Whether the proposal becomes a skill is decided
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from acquired_skills.distil.request_words import description_for, examples_for, 
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.packing import packed
 from acquired_skills.in_box.recorded_tools import identifier
+from acquired_skills.model.names import name_problems
 from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.proof.answers import Data
@@ -35,6 +36,10 @@ MOST_RUNS = 3  # runs of programs of the same shape whose recordings become test
 _MOST_OTHER_ANSWERS = 3  # variants with other answers of one tool that become tests
 _MOST_OTHER_ARGUMENTS = 4
 _MOST_VARIANTS = 120  # variants that are tried in the box
+_UNWRITABLE = (
+    "The result of the program cannot be written into a test. Write code that returns JSON, and send it with "
+    "`from_run`."
+)
 _SECONDS = 20.0  # for all of them
 
 
@@ -96,29 +101,14 @@ class Distiller:
             SandboxError: No box can run.
         """
         found, similar, others = await asyncio.to_thread(self._read, run, user)
-        request = found.stored.request.strip()
         tools = sorted({str(rule["tool"]) for rule in found.rules})
         fixed = await _choices(tools, find)
-        parameters = choose_parameters(found.tree, request, [each.tree for each in similar], fixed)
-        text = FunctionText(
-            name or skill_name_for(request, parameters),
-            description or description_for(request, parameters, tools),
-            tools,
-        )
-        code = function_code(found.tree, parameters, text)
-        proposal = Proposal(
-            text.name,
-            text.description[:MAX_DESCRIPTION],
-            code,
-            "",
-            examples_for(each.stored.request for each in (found, *similar)),
-        )
-        parsed = await asyncio.to_thread(ParsedProposal.parse, proposal)
+        parsed, parameters = await asyncio.to_thread(_written, found, similar, fixed, name, description)
         runner = IsolatedRunner(parsed, (), self._sandbox, Effort())
         cases, used, truth = await self._runs(runner, found, similar, parameters)
         observed = await self._observed(runner, cases[0], truth, tools)
-        proposal = replace(proposal, tests=_within_limit(text.name, cases, observed))
-        return DistilledProposal(proposal, parameters, used, found.stored.id, others)
+        tests = await asyncio.to_thread(_within_limit, parsed.proposal.name, cases, observed)
+        return DistilledProposal(replace(parsed.proposal, tests=tests), parameters, used, found.stored.id, others)
 
     def _read(self, run: str, user: str | None) -> tuple[Candidate, list[Candidate], list[str]]:
         finished = [each for each in self._programs.finished(user, run) if each.calls]
@@ -161,19 +151,14 @@ class Distiller:
         used: list[str] = []
         for each, arguments, answer in zip(every, given, answers, strict=True):
             problem = why_not_as_recorded(each.stored, answer)
-            if problem and each is found:
-                raise NotDistillable(problem)
-            result = python_source(answer.get("value"))
-            if problem or result is None:
+            result = None if problem else python_source(answer.get("value"))
+            if result is None and each is found:
+                raise NotDistillable(problem or _UNWRITABLE)
+            if result is None:
                 continue
             made = [(str(made.get("tool")), made.get("arguments")) for made in made_calls(answer)]
             cases.append(RecordedCase(arguments, each.rules, result, made))
             used.append(each.stored.run)
-        if not cases:
-            raise NotDistillable(
-                "The result of the program cannot be written into a test. Write code that returns JSON, and send it "
-                "with `from_run`."
-            )
         return cases, used, answers[0]
 
     async def _observed(
@@ -207,6 +192,32 @@ class Distiller:
         if found["answers"] is None:
             raise NotDistillable("The program as a function cannot be imported. Write the code of the skill yourself.")
         return found["answers"]
+
+
+def _written(
+    found: Candidate, similar: Sequence[Candidate], fixed: Collection[tuple[str, str]], name: str, description: str
+) -> tuple[ParsedProposal, list[ChosenParameter]]:
+    """Return the program as a proposal without tests, and its parameters. A long program takes a while.
+
+    Raises:
+        NotDistillable: The program has a form that no function has, or the name is not one of a skill.
+    """
+    if name and (problems := name_problems(name, frozenset())):
+        raise NotDistillable(problems[0])
+    request = found.stored.request.strip()
+    tools = sorted({str(rule["tool"]) for rule in found.rules})
+    parameters = choose_parameters(found.tree, request, [each.tree for each in similar], fixed)
+    text = FunctionText(
+        name or skill_name_for(request, parameters),
+        description or description_for(request, parameters, tools)[:MAX_DESCRIPTION],
+        tools,
+    )
+    code = function_code(found.tree, parameters, text)
+    examples = examples_for(each.stored.request for each in (found, *similar))
+    try:
+        return ParsedProposal.parse(Proposal(text.name, text.description, code, "", examples)), parameters
+    except (SyntaxError, ValueError, RecursionError) as problem:
+        raise NotDistillable(f"The program cannot be written as a function: {problem}.") from problem
 
 
 async def _choices(tools: Sequence[str], find: FindTool) -> set[tuple[str, str]]:

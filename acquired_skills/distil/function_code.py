@@ -5,6 +5,7 @@ The program is parsed and written again, never run.
 
 import ast
 import copy
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,16 +22,11 @@ class NotDistillable(SkillError):
 
 @dataclass(frozen=True, slots=True)
 class FunctionText:
-    """What the function is called, and what its docstring says.
-
-    Attributes:
-        returns: The type hint of the result; "" for none.
-    """
+    """What the function is called, what its docstring says, and which tools it declares."""
 
     name: str
     description: str
     tools: Sequence[str]
-    returns: str = ""
 
 
 def function_code(tree: ast.Module, parameters: Sequence[ChosenParameter], text: FunctionText) -> str:
@@ -60,11 +56,10 @@ def function_code(tree: ast.Module, parameters: Sequence[ChosenParameter], text:
         kw_defaults=[],
         defaults=[],
     )
-    returns = ast.parse(text.returns, mode="eval").body if text.returns else None
     docstring = ast.Expr(ast.Constant(_docstring_of(parameters, text)))
-    function = kind(text.name, arguments, [docstring, *body], [], returns)
+    function = kind(text.name, arguments, [docstring, *body], [])
     module = ast.fix_missing_locations(ast.Module([function], []))
-    tools = ", ".join(f'"{each}"' for each in text.tools)
+    tools = ", ".join(map(json.dumps, text.tools))
     block = f"# /// script\n# [tool.knackbox]\n# tools = [{tools}]\n# ///\n"
     heads = "\n".join(ast.unparse(each) for each in imports)
     return f"{block}{heads}\n\n\n{ast.unparse(module)}\n"

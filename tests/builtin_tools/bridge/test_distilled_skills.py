@@ -239,8 +239,8 @@ async def test_only_finished_programs_of_the_same_user_are_distilled(tmp_path: P
         others = await here.engine.call("create_skill", {"from_run": ids[0]}, Turn(user="mallory"))
         assert (others.success, others.failure and others.failure.reason) == (False, "not_distillable")
         assert "price_of" not in others.text
-        for run in (*ids[1:], "no-such-run"):
-            refused = await here.engine.call("create_skill", {"from_run": run})
+        for run, name in ((ids[1], ""), (ids[2], ""), ("no-such-run", ""), (ids[0], "no name(")):
+            refused = await here.engine.call("create_skill", {"from_run": run, "name": name})
             assert refused.failure is not None
             assert refused.failure.reason == "not_distillable", refused.text
 

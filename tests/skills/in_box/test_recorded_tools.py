@@ -1,5 +1,6 @@
 """A recording answers the calls of a skill: by name and arguments, in turn, and never anything else."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquired_skills.in_box.recorded_tools import NOT_DECLARED, NOT_RECORDED, RecordedAnswers, RecordedTools, checked
+from acquired_skills.proof.recorded_bridge import MOST_BYTES, RecordedBridge
 
 pytestmark = pytest.mark.spec("CODE-8")
 
@@ -67,3 +69,14 @@ def test_any_json_value_comes_back_unchanged(arguments: dict[str, Any], value: A
 def test_an_entry_that_is_not_one_of_a_recording_is_refused(entry: Any) -> None:
     with pytest.raises(ValueError, match=r"entry|failed"):
         checked(entry)
+
+
+async def test_the_bridge_of_admission_answers_any_bytes_and_only_so_many() -> None:
+    bridge = RecordedBridge(RecordedAnswers([{"tool": "t", "arguments": {}, "value": 1}], ["t"]))
+    request = {"do": "call", "name": "t", "arguments": {}, "id": 7}
+    assert json.loads(await bridge.answer(json.dumps(request).encode())) == {"id": 7, "value": 1}
+    for hostile in (b"", b"[]", b"5", b"\xff", b"[" * 100_000, b'{"id": {}}', b'{"do": "call", "name": []}'):
+        assert "failed" in json.loads(await bridge.answer(hostile))
+    large = json.dumps({**request, "arguments": {"text": "x" * MOST_BYTES}}).encode()
+    assert json.loads(await bridge.answer(large))["failed"]["reason"] == "too_large"
+    assert json.loads(await bridge.answer(json.dumps(request).encode()))["failed"]["reason"] == "too_large"
