@@ -14,6 +14,9 @@ FAST := tests/agent tests/app tests/dispatch tests/formats tests/policy tests/re
 	tests/test_checks.py tests/test_decisions.py tests/test_glossary.py tests/test_lock.py tests/test_packaging.py \
 	tests/test_spec_coverage.py
 
+# Tests and demonstrations start thousands of interpreters. Without files of bytecode, each would compile every module.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-random test-fast escapes test-docker test-services check coverage bench soak lock clean
 

@@ -26,6 +26,7 @@ WAIT_S = 280
 # Commands that a test cannot run as they are written, and why.
 EXTERNAL = {
     "knackbox call deep_research": "needs a model and searches the web",
+    "knackbox call fact_check": "needs a model and searches the web",
     "knackbox call fetch_page": "requests a page of the web",
     "knackbox call web_search": "searches the web",
     "make demo": "installs into the checkout; CI runs it by itself",

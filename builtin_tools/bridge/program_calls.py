@@ -89,6 +89,11 @@ class ProgramCalls:
         self.unapproved = ""
         """Why a call could not be approved: nobody could be asked, or nobody answered. The program can go on later."""
 
+    @property
+    def recorded(self) -> bool:
+        """Whether the calls are stored, so that the program can run again."""
+        return self._record.stored
+
     async def answer(self, payload: bytes) -> bytes:
         """Answer one request. Never raises, except if it is cancelled."""
         number = None

@@ -42,6 +42,10 @@ class ProgramRecord:
         self._writing = asyncio.Lock()
 
     @property
+    def stored(self) -> bool:
+        return self._store is not None
+
+    @property
     def earlier_readings(self) -> Sequence[float]:
         """What the program has read from its clock before."""
         return [reading for call in self._earlier for reading in call.readings]

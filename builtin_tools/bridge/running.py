@@ -15,8 +15,12 @@ from engine.dispatch.forwarding import Pieces
 from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.refusals import not_configured
 from sandbox.bridge.bridge import Bridge, BridgedSandbox
-from sandbox.contract import Job, Outcome
+from sandbox.contract import End, Job, Outcome
 from sandbox.secrets.secret import variables
+
+# How often a program is run whose box is killed from outside, for example by the kernel when the machine has no memory
+# left. A program that kills itself each time must not run for ever.
+_EXECUTIONS = 3
 
 
 def cell_calls(ctx: CallContext, tools: bool | None) -> ProgramCalls | None:
@@ -41,7 +45,8 @@ async def run_program(
 
     With `plan_for`, the spec of `execute`, its changing calls are collected, and made after a person has approved them.
 
-    The clocks of its box and of the call stand still while one of its calls waits for a person.
+    The clocks of its box and of the call stand still while one of its calls waits for a person. A recorded program
+    whose box is killed from outside runs again, with the recorded answers.
 
     Raises:
         ToolFailure: The program may not call tools, waits for an approval, or differs from its earlier execution.
@@ -53,20 +58,24 @@ async def run_program(
         return await ctx.sandbox.run(job, on_output=on_output), ""
     job = replace(job, env=_placeholders(ctx) | dict(job.env))
     sandbox = _bridged_sandbox(ctx)
-    plan = ProgramPlan() if plan_for is not None else None
     programs = ctx.need(RecordedPrograms)
-    source = source_of(job) if plan is None else None
-    calls, prelude = await programs.begin(ctx, digest(code_of(job)), plan, source)
-    bridge = Bridge(calls.answer)
-    try:
-        with calls.clock_stopped_in_waits(bridge.paused):
-            outcome = await sandbox.run_bridged(replace(job, prelude=prelude), bridge, on_output=on_output)
+    source = source_of(job) if plan_for is None else None
+    for left in reversed(range(_EXECUTIONS)):
+        plan = ProgramPlan() if plan_for is not None else None
+        calls, prelude = await programs.begin(ctx, digest(code_of(job)), plan, source)
+        bridge = Bridge(calls.answer)
         done = ""
-        if plan is not None and plan_for is not None and outcome.ok and not (calls.unapproved or calls.diverged):
-            done = "\n".join(["Plan:", *map(str, await carry_out(ctx, plan_for, calls, plan))]) if plan.lines else ""
-    finally:
-        made = await calls.finish()
-    calls.raise_if_stopped(made)
+        try:
+            with calls.clock_stopped_in_waits(bridge.paused):
+                outcome = await sandbox.run_bridged(replace(job, prelude=prelude), bridge, on_output=on_output)
+            if plan is not None and plan_for is not None and outcome.ok and not (calls.unapproved or calls.diverged):
+                lines = await carry_out(ctx, plan_for, calls, plan) if plan.lines else ()
+                done = "\n".join(["Plan:", *map(str, lines)]) if lines else ""
+        finally:
+            made = await calls.finish()
+        calls.raise_if_stopped(made)
+        if outcome.end is not End.KILLED or not calls.recorded or not left:
+            break
     await programs.finish(ctx, outcome)
     return outcome, "\n".join(filter(None, (done, made)))
 

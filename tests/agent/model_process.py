@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.agent.long_script import ROUNDS, LongScript
-from tests.agent.run_script import rounds_of, task_of
-from tests.agent.scripted_model import ScriptedModel, app_of
+from tests.agent.run_script import Call, Script, rounds_of, task_of
+from tests.agent.scripted_model import Scripted, ScriptedModel, app_of
 
 REPOSITORY = Path(__file__).parents[2]
 READY_S = 120.0
@@ -40,13 +40,13 @@ Faults = Mapping[int, str]  # the rounds of the run at which the model fails, an
 class FailingModel:
     """Answers as the script says, and fails at some rounds of the run with the message `message`."""
 
-    def __init__(self, folder: Path, faults: Faults, busy_s: float, message: str) -> None:
+    def __init__(self, folder: Path, faults: Faults, busy_s: float, message: str, script: Scripted) -> None:
         self._folder = folder
         self._faults = faults
         self._busy_s = busy_s
         self._message = message
         # Other numbers than those of a server before this one, because a provider gives each call an id of its own.
-        self._model = ScriptedModel([LongScript()], _ids=itertools.count(os.getpid() * 1000))
+        self._model = ScriptedModel([script], _ids=itertools.count(os.getpid() * 1000))
         self.app = app_of(self._model)
         self.app.router.routes.insert(0, Route("/v1/chat/completions", self._chat, methods=["POST"]))
 
@@ -93,11 +93,21 @@ class FailingModel:
 
 
 @asynccontextmanager
-async def failing_model(folder: Path, faults: Faults, busy_s: float, message: str) -> AsyncIterator[str]:
-    """Serve the model in a process, which is started again whenever it was killed. Yields its base URL."""
+async def failing_model(
+    folder: Path, faults: Faults, busy_s: float, message: str, rounds: Sequence[Sequence[Call]] = ()
+) -> AsyncIterator[str]:
+    """Serve the model in a process, which is started again whenever it was killed. Yields its base URL.
+
+    Args:
+        folder: Where it notes its faults.
+        faults: Its faults.
+        busy_s: How long it answers 429.
+        message: The message of the run that it fails in.
+        rounds: The calls that it makes; by default those of the long run.
+    """
     with socket.create_server(("127.0.0.1", 0)) as chosen:
         port = chosen.getsockname()[1]
-    given = [str(folder), json.dumps(faults), str(busy_s), message, str(port)]
+    given = [str(folder), json.dumps(faults), str(busy_s), message, str(port), json.dumps(rounds)]
     command = [sys.executable, "-m", "tests.agent.model_process", *given]
 
     async def keep_running() -> None:
@@ -134,9 +144,10 @@ async def _listens(port: int) -> bool:
 
 
 def main() -> None:
-    folder, faults, busy_s, message, port = sys.argv[1:]
+    folder, faults, busy_s, message, port, rounds = sys.argv[1:]
     plan = {int(at): fault for at, fault in json.loads(faults).items()}
-    model = FailingModel(Path(folder), plan, float(busy_s), message)
+    script = Script(json.loads(rounds)) if json.loads(rounds) else LongScript()
+    model = FailingModel(Path(folder), plan, float(busy_s), message, script)
     uvicorn.run(model.app, host="127.0.0.1", port=int(port), log_level="critical", lifespan="off")
 
 

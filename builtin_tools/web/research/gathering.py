@@ -9,7 +9,7 @@ from builtin_tools.web.research.budget import RemainingBudget
 from builtin_tools.web.research.journal import ResearchJournal
 from builtin_tools.web.research.verification.claims import NumberedPage
 from builtin_tools.web.search.same_page import page_key
-from engine.contract.failure import ToolFailure
+from engine.contract.failure import FailureClass, ToolFailure
 
 SEARCHES_AT_ONCE = 2
 PAGES_AT_ONCE = 4
@@ -40,6 +40,20 @@ class Gathering:
         """
         await self._search(questions)
         await self._read(self.candidates(questions))
+
+    def require_hits(self) -> None:
+        """Fail if the time was used up before any search succeeded, for example because Tor cannot connect.
+
+        Raises:
+            ToolFailure: No search has succeeded (FATAL).
+        """
+        if not self.journal.hits:
+            raise ToolFailure(
+                "No search succeeded before the time was used up. Check the network route with `knackbox doctor`, then "
+                "call again.",
+                failure_class=FailureClass.FATAL,
+                reason="search_timeout",
+            )
 
     def candidates(self, questions: Sequence[str]) -> list[SearchHit]:
         """Return the results of all questions without duplicates. The questions take turns."""

@@ -63,6 +63,7 @@ class Research:
                 questions = await self._questions(model)
                 await self._gathering().run(questions)
         except TimeoutError:
+            self._gathering().require_hits()
             self._partial = "The time was used up before all pages were read. Call again to continue."
         sources = self.sources
         if model is None:

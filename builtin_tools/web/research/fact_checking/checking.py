@@ -94,6 +94,7 @@ class FactChecking:
                 await asyncio.to_thread(journal.add_questions, await self._queries())
                 await self.gathering.run(journal.questions)
         except TimeoutError:
+            self.gathering.require_hits()
             why = "The time was used up before all pages were read."
         sources = numbered(journal.pages, self.gathering.candidates(journal.questions))
         given, problem = await self._given(sources, remaining)

@@ -28,6 +28,7 @@ class LocalWeb:
         broken: URLs whose requests fail.
         on_read: Called before a page is returned.
         hold: When set, requests for pages wait for it.
+        silent: Whether searches get no answer.
     """
 
     pages: dict[str, Page] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class LocalWeb:
     offline: bool = False
     on_read: Callable[[str], None] = lambda url: None
     hold: asyncio.Event | None = None
+    silent: bool = False
     _index: Bm25 = field(default_factory=Bm25)
 
     @classmethod
@@ -76,6 +78,8 @@ class LocalWeb:
         progress: Progress | None = None,
     ) -> SearchHits:
         self.searches.append(query)
+        if self.silent:
+            await asyncio.Event().wait()
         if self.offline:
             raise ToolFailure("Tor is not running. Start it.", failure_class=FailureClass.FATAL, reason="no_route")
         ranked = [url for url, _ in self._index.search(query, most)]

@@ -6,15 +6,17 @@ import json
 import signal
 import sys
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builtin_tools.web.research.deep_research import deep_research
+from builtin_tools.web.research.fact_checking.fact_check import fact_check
 from builtin_tools.web.research.journal import KEPT_S, ResearchJournal, remove_abandoned
 from builtin_tools.web.research.report_check import check_report
-from engine.contract.failure import ToolFailure
+from engine.contract.failure import FailureClass, ToolFailure
 from tests.agent.scripted_model import Reply, fails, says, serving
 from tests.builtin_tools.web.research.conftest import WithModel
 from tests.builtin_tools.web.research.local_web import LocalWeb, page_of
@@ -213,6 +215,26 @@ async def test_the_time_of_the_budget_gives_a_partial_result_that_the_same_call_
         again = await research(ctx)
     assert again["complete"]
     assert len(web.searches) == len(set(web.searches)), "a continued research must not search again"
+
+
+@pytest.mark.parametrize(("tool", "argument"), [(deep_research, "question"), (fact_check, "claim")])
+async def test_without_the_answer_of_any_search_the_call_fails_when_its_time_is_used_up(
+    tool: Any, argument: str, research_ctx: WithModel
+) -> None:
+    web = local_web()
+    web.silent = True
+    ctx = research_ctx(web, None)
+    readings = count(step=9.9)
+
+    class Hasty:
+        now = ctx.clock.now
+
+        def monotonic(self) -> float:
+            return float(next(readings))
+
+    with pytest.raises(ToolFailure, match="No search succeeded before the time was used up") as failed:
+        await tool.run(replace(ctx, clock=Hasty()), {argument: QUESTION, "seconds": 10})
+    assert failed.value.failure_class is FailureClass.FATAL
 
 
 async def _short(ctx: Any) -> dict[str, Any]:

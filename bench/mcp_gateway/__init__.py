@@ -1,0 +1,1 @@
+"""The gateway with servers of others behind it."""
