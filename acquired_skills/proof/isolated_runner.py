@@ -92,16 +92,18 @@ class IsolatedRunner:
             raise ValueError("the box did not return exactly one answer to each call")
         return found
 
-    async def call_as_agent(self, arguments: Data, recorded: Sequence[Data] = ()) -> Outcome:
+    async def call_as_agent(self, arguments: Data, recorded: RecordedAnswers | None = None) -> Outcome:
         """Make one call with the same job as an agent's call, in an empty workspace.
 
         Args:
-            recorded: What the tools that the skill declares answer, over a bridge as in an agent's call.
+            recorded: Answers the calls of the tools that the skill declares, over a bridge as in an agent's call. By
+                default, every such call fails.
 
         Raises:
             SandboxError: No box can run.
         """
         job = self._agents_job(arguments)
+        recorded = recorded or RecordedAnswers((), self.parsed.block.tools)
         folder = await asyncio.to_thread(tempfile.mkdtemp)
         try:
             return await self._run(replace(job, workspace=Mount(Path(folder))), recorded)
@@ -114,13 +116,12 @@ class IsolatedRunner:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _run(self, job: Job, recorded: Sequence[Data]) -> Outcome:
-        declared = self.parsed.block.tools
-        if not declared:
+    async def _run(self, job: Job, recorded: RecordedAnswers) -> Outcome:
+        if not self.parsed.block.tools:
             return await self.sandbox.run(job)
         if not isinstance(self.sandbox, BridgedSandbox):
             raise Unsupported(f"The sandbox {self.sandbox.name!r} cannot let programs call tools.")
-        return await self.sandbox.run_bridged(job, Bridge(RecordedBridge(RecordedAnswers(recorded, declared)).answer))
+        return await self.sandbox.run_bridged(job, Bridge(RecordedBridge(recorded).answer))
 
     def _agents_job(self, arguments: Data) -> Job:
         return call_job(

@@ -93,6 +93,15 @@ def _uncovered(declared: Sequence[str], failed: set[str], given: Mapping[str, se
             )
 
 
+def same_calls(made: Sequence[Mapping[str, object]], answer: Data) -> bool:
+    """Return whether these calls of tools are those of an answer, in any order."""
+    return sorted(map(_call_key, made)) == sorted(map(_call_key, made_calls(answer)))
+
+
+def _call_key(made: Mapping[str, object]) -> str:
+    return json.dumps([made.get("tool"), made.get("arguments")], sort_keys=True)
+
+
 def made_calls(answer: Data) -> list[Mapping[str, object]]:
     """Return the calls of tools in an answer. The answer comes from a box, so anything else in it is left out."""
     made = answer.get("called", [])
