@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from acquired_skills.composed.runs import KeptRuns
+from acquired_skills.distil.distiller import Distiller
 from acquired_skills.find.catalog import Catalog
 from acquired_skills.find.instruction_search import InstructionSearch
 from acquired_skills.in_box.effort import Effort
@@ -141,6 +142,7 @@ async def open_pack(services: Services) -> Pack:
             InstructionSearch: texts,
             DeclarationRules: rules,
             SkillTrials: trials,
+            Distiller: Distiller(services.programs, services.sandbox),
             TrackRecord: library.track,
         },
         aclose=aclose,

@@ -3,22 +3,27 @@ works.
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from typing_extensions import TypedDict
 
+from acquired_skills.distil.distiller import DistilledProposal, Distiller
+from acquired_skills.distil.function_code import NotDistillable
 from acquired_skills.lifecycle.approvals import approver
 from acquired_skills.lifecycle.asking import ANSWERED_WITHIN_S, AskingLibrary
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.prediction import parse_predictions
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
-from acquired_skills.model.provenance import of_call
+from acquired_skills.model.provenance import MOST_CHARS, of_call
 from acquired_skills.model.skill import SkillError
 from acquired_skills.portable.drafts import origin_of
 from acquired_skills.proof.admission_report import report_notes
 from acquired_skills.tools.describe import signature
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
+from engine.dispatch.inner_calls import InnerCalls
+from engine.dispatch.refusals import wrong_arguments
 from engine.policy.approval import EXPIRES_S, ApprovalGuard
 from engine.policy.forms import PersonForms
 from engine.registry.decorate import tool
@@ -55,10 +60,10 @@ class CreateOutput(TypedDict):
 async def create_skill(
     ctx: CallContext,
     *,
-    name: str,
-    description: str,
-    code: str,
-    tests: str,
+    name: str = "",
+    description: str = "",
+    code: str = "",
+    tests: str = "",
     examples: list[str] | None = None,
     breaking: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -67,6 +72,7 @@ async def create_skill(
     language: Language = Language.PYTHON,
     reference: str = "",
     drafted_from: str | None = None,
+    from_run: str = "",
 ) -> Produced[CreateOutput]:
     """Create a new reusable tool (a skill) from Python code and pytest tests that prove that it works.
 
@@ -78,6 +84,9 @@ async def create_skill(
     by its description. A refusal lists everything to change: change it and call again. If the tests prove too little,
     the refusal asks what a few calls should return: send all answers so far in `expected`. The name of an existing
     skill creates a new version of it.
+
+    `name`, `description`, `code` and `tests` are needed, except that with `from_run` what is missing is proposed from a
+    program that you ran with `execute` and that called tools.
 
     Args:
         name: Name of the skill and of its function, in snake_case, such as roman_numeral. A name such as romanNumeral
@@ -91,10 +100,14 @@ async def create_skill(
             classes may have any name. Packages and network destinations are declared in a PEP 723 block at the top:
             `# /// script`, `# dependencies = ["requests>=2"]`, `# [tool.knackbox]`,
             `# destinations = ["api.example.com:443"]`, `# ///`. The code can connect only to
-            declared destinations that the operator allows.
+            declared destinations that the operator allows. To call other tools, declare them with
+            `# tools = ["file_system"]` in the same table, and write `from knackbox import tools`.
         tests: A pytest module that starts with `from <name> import <name>` and asserts exact results, including edge
             cases and errors. A test that also passes on a function that returns None is refused. If the code reads the
-            clock, a test fixes it: `def test_it(clock):` and `clock("2026-03-01T09:30")`.
+            clock, a test fixes it: `def test_it(clock):` and `clock("2026-03-01T09:30")`. If it calls tools, tests
+            state what these answer, and no tool is called: `def test_it(tools):` and `tools.answers([{"tool":
+            "weather", "arguments": {"place": "Oslo"}, "value": "cold"}])`; also try `tools.returns("weather", "other")`
+            and `tools.fails("weather")` (the code gets a `ToolError`). `tools.calls` lists the calls made.
         examples: Requests, in a user's words, that this skill should answer. Three to ten make it much easier to find.
         breaking: True if a new version is meant to behave differently and need not pass the tests of the previous
             version.
@@ -119,9 +132,31 @@ async def create_skill(
             another way, such as slow and obvious. It answers the questions in place of `expected` where it agrees with
             the code; where they differ, you are asked which is right. A copy of the code proves nothing.
         drafted_from: The script from which manage_skills drafted the code, such as `instructions/scripts/file.py`.
+        from_run: The id of a run, or of the call of `execute` in it, whose program is to become a skill. Literals of
+            the program become parameters, and its recorded calls become tests. If the proposal is refused, the refusal
+            contains it: correct it, and send it again with `from_run`.
     """
     library = AskingLibrary(ctx.need(SkillLibrary), ctx.services.get(PersonForms), ctx.clock)
     provenance = of_call(ctx, "create_skill")
+    proposed: DistilledProposal | None = None
+    if from_run:
+        if not (name and description and code and tests):
+            proposed = await _distilled(ctx, from_run, name, description)
+            made = proposed.proposal
+            name, description, code, tests = (
+                name or made.name,
+                description or made.description,
+                code or made.code,
+                tests or made.tests,
+            )
+            examples = examples or list(made.examples)
+        provenance["distilled_from"] = from_run[:MOST_CHARS]
+    elif missing := [
+        part
+        for part, text in {"name": name, "description": description, "code": code, "tests": tests}.items()
+        if not text
+    ]:
+        raise wrong_arguments(f"`{missing[0]}` is missing. Set it, or set `from_run` to the id of a run.")
     if drafted_from is not None:
         provenance["drafted_from"] = await _origin(library.library, drafted_from, name, code)
     try:
@@ -149,8 +184,12 @@ async def create_skill(
         skill = await library.create(proposal, ctx.progress, ask, agent=ctx.turn.agent_key)
     except SkillRefused as refused:
         questions = [{"arguments": dict(each.arguments), "disputed": each.disputed} for each in refused.questions]
-        output = {"questions": questions} if questions else None
-        raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False, output=output) from refused
+        output: dict[str, Any] = {"questions": questions} if questions else {}
+        text = str(refused)
+        if proposed is not None:
+            output["proposal"] = proposed.value()
+            text += f"\nThe proposed code:\n{code}\nThe proposed tests:\n{tests}"
+        raise ToolFailure(text, reason="proposal_refused", may_have_started=False, output=output or None) from refused
     except SkillError as error:
         raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
     notes = "".join(f"\n{note}" for note in report_notes(skill.admission))
@@ -172,6 +211,20 @@ async def create_skill(
         ),
         side_effects=(f"created:skill:{skill.name}:{skill.version}",),
     )
+
+
+async def _distilled(ctx: CallContext, run: str, name: str, description: str) -> DistilledProposal:
+    """Return the proposal made from a run of this user.
+
+    Raises:
+        ToolFailure: There is no such program, or it cannot become a skill.
+    """
+    try:
+        distiller, inner = ctx.need(Distiller), ctx.need(InnerCalls)
+        find = partial(inner.find, turn=ctx.turn)
+        return await distiller.distil(run, find, user=ctx.turn.user, name=name, description=description)
+    except NotDistillable as error:
+        raise ToolFailure(f"from_run: {error}", reason="not_distillable", may_have_started=False) from error
 
 
 async def _origin(library: SkillLibrary, drafted_from: str, name: str, code: str) -> str:

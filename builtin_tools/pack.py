@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from builtin_tools.abort_attempt import abort_attempt
+from builtin_tools.bridge.declared_tools import DeclaredToolPrograms
 from builtin_tools.bridge.recorded_programs import RecordedPrograms
 from builtin_tools.bridge.stub_block import StubBlock
 from builtin_tools.compose_skill import compose_skill
@@ -26,6 +27,7 @@ from engine.app.pack_settings import pack_settings
 from engine.app.services import Services
 from engine.contract.pack import Pack
 from engine.contract.repeatable_calls import RepeatableCalls
+from engine.contract.tool_programs import ToolPrograms
 from engine.registry.static import StaticSource
 from engine.stores.records import Records
 
@@ -87,6 +89,7 @@ async def open_pack(services: Services) -> Pack:
             Kernels: open_kernels,
             RecordedPrograms: programs,
             RepeatableCalls: programs,
+            ToolPrograms: DeclaredToolPrograms(),
             PageFinder: PageFinder(services.embedder),
             WeatherSettings: settings.weather,
         },

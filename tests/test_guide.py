@@ -32,6 +32,7 @@ EXTERNAL = {
     "make demo": "installs into the checkout; CI runs it by itself",
     "make test": "is what runs this test",
     "knackbox chat": "needs a model",
+    "knackbox skills distil": "needs a run, and therefore a model",
     "knackbox research check": "needs a report of deep_research",
     "knackbox exec python fetch.py": "takes a package from PyPI and connects to api.example.com",
     "pip install": "installs from the network into the environment that runs this test",

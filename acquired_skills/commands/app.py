@@ -5,10 +5,13 @@ The group is loaded through the entry point group ``knackbox.commands``.
 
 import typer
 
-from acquired_skills.commands import compose, maintain, manage, prove, search, show, sign, transfer
+from acquired_skills.commands import compose, distil, maintain, manage, prove, search, show, sign, transfer
 
 app = typer.Typer(
-    help="The acquired skills: list, show, add, compose, search, sign, export, import, prove, verify, and audit them.",
+    help=(
+        "The acquired skills: list, show, add, compose, search, sign, export, import, prove, distil, verify, and audit "
+        "them."
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -34,6 +37,7 @@ for command in (
     sign.sign,
     transfer.export,
     prove.prove,
+    distil.distil,
 ):
     app.command()(command)
 app.command("import")(transfer.import_)

@@ -141,14 +141,14 @@ class Composer:
     async def _run_skill(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None:
         """Run a skill and return its value in a tuple.
 
-        Return None for a composed skill, a skill with network destinations, and any tool that is not a skill.
+        Return None for a composed skill, a skill with network destinations or tools, and any tool that is not a skill.
 
         Raises:
             StepFailed: The skill failed.
             SandboxError: No box can run.
         """
         skill = await self.library.find(name)
-        if skill is None or skill.kind is SkillKind.COMPOSED or skill.destinations:
+        if skill is None or skill.calls or skill.destinations:
             return None
         outcome = await self.sandbox.run(job_of(skill, await self.library.program(skill), arguments))
         if not outcome.ok:

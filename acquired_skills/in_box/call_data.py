@@ -1,9 +1,11 @@
 """Represents a call of a skill and the skill's answer as data (SKILL-7). Runs in the box.
 
 A call has ``arguments`` and ``named`` (keyword arguments), both packed, the ``files`` in the working folder, and
-``place``, the subfolder in which it was made, if any. An answer has ``value`` or ``raised`` or, if neither can be
-packed, ``lost`` with the reason. It may also have ``itself`` (which argument was returned as the value), ``after`` (all
-arguments after the call, if it changed any), ``printed``, and ``files`` (all files after the call, if it changed any).
+``place``, the subfolder in which it was made, if any. If the skill declares tools, it has ``tools``, what they answer.
+
+An answer has ``value`` or ``raised`` or, if neither can be packed, ``lost`` with the reason. It may also have
+``itself`` (which argument was returned as the value), ``after`` (all arguments after the call, if it changed any),
+``printed``, ``files`` (all files after the call, if it changed any), and ``called`` (the calls of tools that it made).
 
 Instances of the skill's classes in the arguments are numbered in the order in which they are packed. ``after`` and
 ``value`` refer to them by these numbers (`acquired_skills.in_box.packing`).
@@ -20,6 +22,7 @@ from typing import Any
 
 from acquired_skills.in_box.call_files import TooManyFiles, read_files, write_files
 from acquired_skills.in_box.packing import NotPackable, Packer, packed_exception
+from acquired_skills.in_box.recorded_tools import RecordedTools
 from acquired_skills.in_box.unpacking import Unpacker
 
 MOST_CHARS = 131_072  # maximum number of characters of one call or one answer as JSON
@@ -104,8 +107,14 @@ class CallEffects:
             return {"lost": f"the call returned a value that raises {type(problem).__name__} when inspected"}
 
 
-def perform_call(function: Callable[..., Any], call: Mapping[str, Any], module: types.ModuleType, folder: Path) -> Any:
-    """Make the call with the same files as when it was recorded, and return its answer."""
+def perform_call(  # noqa: C901 -- one branch per part of an answer
+    function: Callable[..., Any],
+    call: Mapping[str, Any],
+    module: types.ModuleType,
+    folder: Path,
+    tools: RecordedTools | None = None,
+) -> Any:
+    """Make the call with the same files and answers of tools as when it was recorded, and return its answer."""
     name = module.__name__
     unpacker = Unpacker(module)
     try:
@@ -117,6 +126,8 @@ def perform_call(function: Callable[..., Any], call: Mapping[str, Any], module: 
         write_files(folder, call.get("files", {}))
     os.chdir(folder / call.get("place", "."))
     out, value, raised = io.StringIO(), None, None
+    if tools is not None:
+        tools.begin(call.get("tools", ()))
     try:
         with contextlib.redirect_stdout(out):
             value = function(*arguments, **named)
@@ -135,6 +146,8 @@ def perform_call(function: Callable[..., Any], call: Mapping[str, Any], module: 
             answer["files"] = around
     except Exception as problem:  # noqa: BLE001 -- likewise
         return {"lost": f"the changes that the call made cannot be packed ({type(problem).__name__})"}
+    if tools is not None and tools.made:
+        answer["called"] = tools.made
     if out.getvalue():
         answer["printed"] = out.getvalue()[:MOST_PRINTED]
     return answer

@@ -22,6 +22,7 @@ from acquired_skills.in_box.fixed_clock import FixedClock
 from acquired_skills.in_box.function_forms import Form, with_form
 from acquired_skills.in_box.own_classes import fields
 from acquired_skills.in_box.packing import NotPackable, packed
+from acquired_skills.in_box.recorded_tools import RecordedTools
 from acquired_skills.in_box.unpacking import Unpacker, unpacked_exception
 
 
@@ -44,13 +45,22 @@ class FakeSkill:
             only the real skill has. So tests that do not use the placeholder still count.
     """
 
-    def __init__(self, name: str, declared: str, folder: Path, clock: FixedClock, form: Form = "function") -> None:
+    def __init__(  # noqa: PLR0917 -- what the box gave it
+        self,
+        name: str,
+        declared: str,
+        folder: Path,
+        clock: FixedClock,
+        form: Form = "function",
+        tools: RecordedTools | None = None,
+    ) -> None:
         """Create the fake module of a skill and import it under the name of the skill.
 
         Args:
             declared: The source of the skill's declarations (`acquired_skills.proof.declarations`).
             form: The form in which the skill returns its results, such as a generator.
             clock: The clock of the tests. A call at a fixed time has its own answer in the table.
+            tools: The tools that the skill declares. A call with other answers of them has its own answer in the table.
         """
         self.table: Mapping[str, Any] = {"answers": {}}
         self.unknown: list[dict[str, Any]] = []
@@ -59,6 +69,7 @@ class FakeSkill:
         self.running = False
         self._folder = folder
         self._clock = clock
+        self._tools = tools
         fake = self
 
         def answer(*arguments: Any, **named: Any) -> Any:
@@ -111,6 +122,8 @@ class FakeSkill:
         call, objects = call_as_data(arguments, named, self.module.__name__, self._folder)
         if call is not None and self._clock.text:
             call["clock"] = self._clock.text
+        if call is not None and self._tools is not None:
+            call["tools"] = self._tools.begin()
         answer = None if call is None else self.table["answers"].get(call_key(call))
         if answer is None:
             answer = self.table.get("otherwise")
@@ -158,6 +171,8 @@ class FakeSkill:
         unpacker: Unpacker,
     ) -> None:
         """Apply the side effects of the recorded call: changes to its arguments and files, and its standard output."""
+        if self._tools is not None:
+            self._tools.show(answer.get("called", ()))
         if "printed" in answer:
             sys.stdout.write(answer["printed"])
         if "files" in answer:

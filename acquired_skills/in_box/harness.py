@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,13 @@ MOST_OUTSIDE = 3  # maximum number of paths outside the working folder that are 
 FAILED = ("failed", "timeout", "exited")
 
 
-def rehearse(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
+def rehearse(name: str, seed: int, effort: dict[str, Any], tools: Sequence[str] = ()) -> dict[str, Any]:
     """Rehearse the proposal and return all facts gathered about it, as JSON.
 
     Args:
         seed: The seed of the random orders of the tests.
         effort: The values of the fields of `Effort`.
+        tools: The names of the tools that the skill declares.
 
     Returns:
         The facts that `supervised` returns for any worker, and the following ones, unless the rehearsal ended before
@@ -44,21 +45,23 @@ def rehearse(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
-    return supervised(lambda sink: Rehearsal(name, sink, deadline, seed, spend), deadline)
+    return supervised(lambda sink: Rehearsal(name, sink, deadline, seed, spend, tools), deadline)
 
 
 class Rehearsal(Runner):
     """Runs the tests and the skill in one process."""
 
-    def __init__(self, name: str, sink: int, deadline: float, seed: int, effort: Effort) -> None:
-        super().__init__(name, sink, deadline)
+    def __init__(  # noqa: PLR0917 -- what the box gave it
+        self, name: str, sink: int, deadline: float, seed: int, effort: Effort, tools: Sequence[str] = ()
+    ) -> None:
+        super().__init__(name, sink, deadline, tools)
         self.seed = self.first_seed = seed
         self.effort = effort
 
     def prepare(self) -> bool:
         function = self._import()
         if function is not None:
-            self.switch = StubSwitch(sys.modules[self.name], self.name, function, OWN, self.clock)
+            self.switch = StubSwitch(sys.modules[self.name], self.name, function, OWN, self.clock, self.tools)
         return function is not None
 
     def _import(self) -> Callable[..., Any] | None:

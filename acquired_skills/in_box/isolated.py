@@ -22,6 +22,7 @@ from typing import Any
 from acquired_skills.in_box.call_data import keep_only, perform_call
 from acquired_skills.in_box.fixed_clock import FixedClock
 from acquired_skills.in_box.function_forms import EagerFunction
+from acquired_skills.in_box.recorded_tools import RecordedTools
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 OWN = HERE / "own"
@@ -32,12 +33,15 @@ class CallTimeout(BaseException):
     """A call exceeded its time limit."""
 
 
-def answers(name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, each_s: float) -> dict[str, Any]:
+def answers(
+    name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, each_s: float, tools: Sequence[str] = ()
+) -> dict[str, Any]:
     """Make calls to a program and return its answers.
 
     Args:
         seconds: Time limit for all calls.
         each_s: Time limit for each call, after which `CallTimeout` is raised in it; 0 for none.
+        tools: The names of the tools that the program declares. They answer from the recording of each call.
 
     Returns:
         ``answers``: one answer for each call, which is `ENDED` if the program gave none; None if the program cannot be
@@ -48,19 +52,19 @@ def answers(name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, ea
     os.chdir(OWN)
     sys.path[:] = [str(HERE / "skill"), *(path for path in sys.path if path not in (str(HERE), ""))]
     began = time.monotonic()
-    found = _in_fork(HERE / "skill" / f"{name}.py", calls, seconds, each_s)
+    found = _in_fork(HERE / "skill" / f"{name}.py", calls, seconds, each_s, tools)
     return {"answers": found, "seconds": time.monotonic() - began}
 
 
 def _in_fork(
-    path: Path, calls: Sequence[Mapping[str, Any]], seconds: float, each_s: float
+    path: Path, calls: Sequence[Mapping[str, Any]], seconds: float, each_s: float, declared: Sequence[str]
 ) -> list[dict[str, Any]] | None:
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
         keep_only(sink)
         try:
-            _answer(path, calls, sink, each_s)
+            _answer(path, calls, sink, each_s, declared)
         finally:
             os._exit(0)
     os.close(sink)
@@ -84,10 +88,13 @@ def _in_fork(
     return [*found[1:], *[dict(ENDED)] * len(calls)][: len(calls)]
 
 
-def _answer(path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: float) -> None:
+def _answer(path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: float, declared: Sequence[str]) -> None:
     clock = FixedClock()
     if any("clock" in call for call in calls):
         clock.install()  # before the program imports functions of `time`
+    tools = RecordedTools(declared) if declared else None
+    if tools is not None:
+        tools.install()
     module = _loaded(path)
     function = EagerFunction(getattr(module, module.__name__))
     random.seed()  # all forks of a template start with the same random state
@@ -98,7 +105,7 @@ def _answer(path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: f
         try:
             if "clock" in call:
                 clock.fix(call["clock"])
-            answer = perform_call(function, call, module, OWN)
+            answer = perform_call(function, call, module, OWN, tools)
             signal.setitimer(signal.ITIMER_REAL, 0)
         except CallTimeout:  # raised outside the function, for instance while the value was packed
             answer = dict(ENDED)

@@ -31,6 +31,7 @@ def judge(
     seconds: float,
     unchanged: dict[str, Any],
     form: Form = "function",
+    tools: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run the tests once for each table.
 
@@ -40,13 +41,14 @@ def judge(
             all other calls) and ``first`` (whether to stop at the first test that does not pass).
         test_s, seconds: The time limits of one test and of all runs together.
         form: The form in which the skill returns its results.
+        tools: The names of the tools that the skill declares.
 
     Returns:
         The facts that `supervised` returns for any worker. They include one run for each table (its ``kind`` is the
         number of the table) and ``unknown``, the calls that had no answer in a table without ``otherwise``.
     """
     deadline = time.monotonic() + seconds
-    given = JudgeInput(seed, tables, test_s, unchanged, form)
+    given = JudgeInput(seed, tables, test_s, unchanged, form, tools)
     return supervised(lambda sink: Judge(name, sink, deadline, given), deadline)
 
 
@@ -59,19 +61,20 @@ class JudgeInput:
     test_s: float
     unchanged: Mapping[str, Any]
     form: Form
+    tools: Sequence[str] = ()
 
 
 class Judge(Runner):
     """Runs the tests with a fake skill in place of the real one."""
 
     def __init__(self, name: str, sink: int, deadline: float, given: JudgeInput) -> None:
-        super().__init__(name, sink, deadline)
+        super().__init__(name, sink, deadline, given.tools)
         self.seed = given.seed
         self.given = given
 
     def prepare(self) -> bool:
         declared = (HERE / "declared.py").read_text()
-        self.fake = FakeSkill(self.name, declared, OWN, self.clock, self.given.form)
+        self.fake = FakeSkill(self.name, declared, OWN, self.clock, self.given.form, self.tools)
         return True
 
     def runs(self, items: list[pytest.Item]) -> None:

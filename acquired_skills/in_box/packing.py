@@ -29,6 +29,7 @@ from acquired_skills.in_box.own_classes import fields
 MAX_DEPTH = 60
 MAX_NODES = 100_000  # maximum number of parts of one value
 _PLAIN_BITS = 63
+_CLIENT = "knackbox"  # the module through which programs call tools
 _UNNUMBERED = 2  # length of a packed instance without a number
 BY_TEXT: Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "datetime": (dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
@@ -195,6 +196,8 @@ def packed_exception(problem: BaseException, module: str) -> dict[str, Any]:
             found["args"].append(packed(each, module))
         except NotPackable:
             found["args"].append(str(each)[:2_000])
+    if type(problem).__module__ == _CLIENT:  # the failure of a tool, whose reason and class are attributes
+        found["fields"] = packed({str(name): each for name, each in vars(problem).items()}, module)
     return found
 
 

@@ -3,6 +3,7 @@
 This module runs in the box.
 """
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from acquired_skills.in_box.call_data import CallEffects, call_as_data, call_key
 from acquired_skills.in_box.fixed_clock import FixedClock
 from acquired_skills.in_box.json_values import to_json
 from acquired_skills.in_box.packing import packed_exception
+from acquired_skills.in_box.recorded_tools import RecordedTools
 
 MOST_CALLS = 200  # maximum number of distinct calls that are kept
 MOST_CHARS = 8_192  # maximum number of characters of one call's arguments as JSON, and of its value
@@ -32,19 +34,21 @@ class Recorder:
         test: Id of the running test.
     """
 
-    def __init__(self, module: str, folder: Path, clock: FixedClock) -> None:
+    def __init__(self, module: str, folder: Path, clock: FixedClock, tools: RecordedTools | None = None) -> None:
         """Create a recorder without any calls.
 
         Args:
             module: The module whose classes are packed with a call.
             folder: The folder whose files are packed with a call.
             clock: The clock whose time, if it is fixed, is kept with a call.
+            tools: The tools that the skill declares. Their answers are kept with a call.
         """
         self.unrecorded = 0
         self.test = ""
         self._module = module
         self._folder = folder
         self._clock = clock
+        self._tools = tools
         self._replay_calls: dict[tuple[str, str], dict[str, Any]] = {}  # by test and call key
         self._replay_chars = 0
         self._kept: dict[str, dict[str, str] | None] = {}  # by arguments
@@ -59,6 +63,10 @@ class Recorder:
             sent = None  # not replayed on other skills, which use the real time
             if call is not None:
                 call["clock"] = self._clock.text
+        if self._tools is not None:
+            sent, rules = None, self._tools.begin()  # other skills have other tools
+            if call is not None:
+                call["tools"] = rules
         try:
             value = function(*arguments, **named)
         except Exception as problem:
@@ -81,6 +89,8 @@ class Recorder:
     def _keep_for_replay(self, call: dict[str, Any] | None, answer: dict[str, Any]) -> None:
         if call is None:
             return
+        if self._tools is not None and self._tools.made:
+            answer = {**answer, "called": copy.deepcopy(self._tools.made)}
         key = call_key(call)
         kept = self._replay_calls.get((self.test, key))
         if kept is not None:

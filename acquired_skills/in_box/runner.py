@@ -20,7 +20,7 @@ import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from acquired_skills.in_box.call_files import TEMPORARY, clear_files, write_file
 from acquired_skills.in_box.fake_skill import enter_folder
 from acquired_skills.in_box.fixed_clock import FixedClock
 from acquired_skills.in_box.function_forms import run_coroutine_test
+from acquired_skills.in_box.recorded_tools import RecordedTools
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 OWN = HERE / "own"  # the working directory, separate so that the tests do not find Knackbox's files by accident
@@ -77,15 +78,17 @@ class Runner(ABC):
         seed: The seed of the random numbers that the tests draw. A test draws the same numbers in every run.
         keeps_files: Whether the files that one test leaves behind are kept for the next test.
         clock: The clock that skill and tests read. Tests fix its time with the fixture `clock`.
+        tools: The tools that the skill declares, if any. Tests state their answers with the fixture `tools`.
     """
 
-    def __init__(self, name: str, sink: int, deadline: float) -> None:
+    def __init__(self, name: str, sink: int, deadline: float, declared: Sequence[str] = ()) -> None:
         self.name = name
         self.sink = sink
         self.deadline = deadline
         self.seed = 0
         self.keeps_files = False
         self.clock = FixedClock()
+        self.tools = RecordedTools(declared) if declared else None
         self.reports: list[pytest.TestReport] = []
         self.errors: list[str] = []
 
@@ -120,6 +123,8 @@ class Runner(ABC):
         files = [path for folder in folders if (path := HERE / folder / f"test_{self.name}.py").is_file()]
         if any(b"clock" in path.read_bytes() for path in files):
             self.clock.install()  # before any code imports functions of `time`
+        if self.tools is not None:
+            self.tools.install()
         if not self.prepare():
             return
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -139,6 +144,17 @@ class Runner(ABC):
         """Provide the function that fixes the time for the rest of the test, as in `clock("2026-03-01T09:30")`."""
         yield self.clock.fix
         self.clock.release()
+
+    @pytest.fixture(name="tools")
+    def _tools_of_test(self) -> Iterator[RecordedTools]:
+        """Provide the object that states what tools answer, as in `tools.answers(RECORDED)`."""
+        if self.tools is None:
+            raise RuntimeError(
+                "The fixture `tools` is for skills that call tools: declare them in the PEP 723 block of the code, "
+                'with `# [tool.knackbox]` and `# tools = ["file_system"]`.'
+            )
+        yield self.tools
+        self.tools.release()
 
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -14,6 +14,7 @@ from acquired_skills.in_box.fixed_clock import FixedClock
 from acquired_skills.in_box.function_forms import EagerFunction, form_of, with_form
 from acquired_skills.in_box.inferred_hints import HintInference
 from acquired_skills.in_box.json_values import describe_unsendable, to_json, unsendable_part
+from acquired_skills.in_box.recorded_tools import RecordedTools
 from acquired_skills.in_box.recorder import Recorder
 
 
@@ -25,13 +26,19 @@ class StubSwitch:
     functions that the skill uses.
     """
 
-    def __init__(
-        self, module: types.ModuleType, name: str, function: Callable[..., Any], folder: Path, clock: FixedClock
+    def __init__(  # noqa: PLR0917 -- what the box gave it
+        self,
+        module: types.ModuleType,
+        name: str,
+        function: Callable[..., Any],
+        folder: Path,
+        clock: FixedClock,
+        tools: RecordedTools | None = None,
     ) -> None:
         """Create a switch for the function `name` of a module.
 
         Args:
-            folder, clock: The folder and the clock of the `Recorder`.
+            folder, clock, tools: The folder, the clock and the tools of the `Recorder`.
         """
         self.module = module
         self.function = function
@@ -39,7 +46,7 @@ class StubSwitch:
         self._eager = EagerFunction(function)
         self.current = self._observed
         self.observations: dict[str, Any] = {}
-        self.recorder = Recorder(name, folder, clock)
+        self.recorder = Recorder(name, folder, clock, tools)
         self.hints = HintInference(function, name)
 
         def selected(*arguments: Any, **named: Any) -> Any:

@@ -112,6 +112,8 @@ def unpacked_exception(wire: dict[str, Any], module: types.ModuleType) -> BaseEx
             arguments = tuple(unpacked(each, module) for each in wire["args"])
             problem = found.__new__(found, *arguments)
             problem.args = arguments
+            if "fields" in wire:
+                problem.__dict__.update(unpacked(wire["fields"], module))
             if home == module.__name__:
                 problem.__dict__["_text"] = wire["text"]
             return problem

@@ -26,6 +26,8 @@ _CALLING = (
     "packing",
     "unpacking",
     "fixed_clock",
+    "recorded_tools",
+    "sandbox/bridge/in_box/knackbox",
     "sandbox/bridge/in_box/knackbox_clock",
 )
 _RUNNING = (*_CALLING, "effort", "fake_skill", "runner")

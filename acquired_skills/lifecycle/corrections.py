@@ -28,6 +28,11 @@ def refuse_uncorrectable(skill: Skill, call: CorrectedCall) -> None:
             f"`{skill.name}` is a pipeline, which has no corrections. Add the correct result as a case with "
             "compose_skill."
         )
+    if skill.calls:
+        raise SkillError(
+            f"`{skill.name}` calls {', '.join(skill.calls)}, so its results may change and cannot be corrected. Write "
+            "a test that states what these tools answer."
+        )
     if skill.destinations:
         raise SkillError(
             f"`{skill.name}` connects to {', '.join(skill.destinations)}, so its results may change and cannot be "

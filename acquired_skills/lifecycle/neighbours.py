@@ -14,7 +14,7 @@ async def nearest_neighbours(
     """Return the listed skills that are most similar to a proposal and can be compared with it, most similar first.
 
     Skills can be compared if they are in the proposal's language and have neither an environment nor network
-    destinations.
+    destinations, and call no tools.
 
     Args:
         most: The maximum number of skills that the search returns.
@@ -28,7 +28,7 @@ async def nearest_neighbours(
         if (
             skill.kind is SkillKind.of(proposal.language)
             and skill.name != proposal.name
-            and not (skill.environment or skill.destinations)
+            and not (skill.environment or skill.destinations or skill.calls)
             and (older_than is None or (skill.created, skill.name) < (older_than.created, older_than.name))
         ):
             with contextlib.suppress(SkillDamaged):

@@ -17,7 +17,7 @@ from acquired_skills.lifecycle.track_record import TrackRecord
 from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.proposal import Proposal, SkillRefused
-from acquired_skills.model.skill import Skill, SkillError, SkillKind
+from acquired_skills.model.skill import Skill, SkillError
 from acquired_skills.model.skill_schemas import why_misfit
 from acquired_skills.proof.admission import calls_of_tests
 from acquired_skills.proof.programs.program_admission import calls_of_cases
@@ -109,8 +109,8 @@ class SkillTrials:
         if old.skill.name == new.skill.name:
             raise SkillError(f"`{old.skill.name}` cannot be compared with itself: name another skill.")
         for each in (old.skill, new.skill):
-            if each.kind is SkillKind.COMPOSED or each.destinations:
-                what = "is a pipeline" if each.kind is SkillKind.COMPOSED else "connects to other machines"
+            if each.calls or each.destinations:
+                what = "calls other tools" if each.calls else "connects to other machines"
                 raise SkillError(f"`{each.name}` {what}, so its calls may have effects. A trial makes no such calls.")
         inputs = await self._inputs(old, new, user, past)
         fitting = await asyncio.to_thread(_fitting, inputs, old.skill, new.skill)

@@ -18,6 +18,7 @@ RESERVED = frozenset(
         "acquired_skills",
         "engine",
         "harness",
+        "knackbox",
         "typed_call",
         "main",
         "read_skill",

@@ -14,6 +14,7 @@ Part = Literal[
     "files",
     "dependencies",
     "destinations",
+    "tools",
     "tests",
     "examples",
     "schema",
@@ -41,7 +42,7 @@ class Proposal:
 
     Attributes:
         code: One Python file with a function that has the name of the skill. The PEP 723 block of the file declares
-            packages and destinations (`acquired_skills.model.script_block`).
+            packages, destinations and tools (`acquired_skills.model.script_block`).
         tests: A pytest module that imports the function by its name.
         examples: Requests, in users' words, that the skill should answer; retrieval uses them.
         breaking: Whether the new version may fail the tests of the previous version.

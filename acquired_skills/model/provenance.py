@@ -3,7 +3,8 @@
 Provenance is a flat table of strings that is stored with the skill, so every reader of the format can read it. Its keys
 are `by` (the tool or command), `user`, `agent`, `call` (the id of the call in the audit), `approved` and `approved_by`
 (what a person allowed, and who that person is), `imported` (the imported file, with its SHA-256), `drafted_from` (the
-instructions and their script, with the SHA-256 of the script, and whether the function was changed), and `rolled_back`
+instructions and their script, with the SHA-256 of the script, and whether the function was changed), `distilled_from`
+(the run from whose program it was made), and `rolled_back`
 (the version, and who rolled back to it).
 """
 

@@ -1,4 +1,4 @@
-"""Reads the packages and destinations that a skill's code declares in a comment (PEP 723). The code is not run.
+"""Reads the packages, destinations and tools that a skill's code declares in a comment (PEP 723). The code is not run.
 
     # /// script
     # requires-python = ">=3.11"
@@ -6,6 +6,7 @@
     #
     # [tool.knackbox]
     # destinations = ["api.example.com:443"]
+    # tools = ["file_system"]
     # ///
 
 Other tables below ``[tool]``, such as those that choose a package index, are ignored: the machine's configuration
@@ -26,6 +27,8 @@ from sandbox.contract import Destination, SandboxError
 from sandbox.egress.rules import checked
 
 MAX_CHARS = 4096  # largest number of characters of a block; tomllib takes half a minute for 64 KiB of dotted keys
+MOST_TOOLS = 20
+MOST_NAME = 200  # characters of the name of a tool
 _OPEN, _CLOSE = re.compile(r"# /// ([a-zA-Z0-9-]+)"), "# ///"
 _EXAMPLE = (
     "Write it in lines such as these: `# /// script`, `# dependencies = ['six>=1.16']`, `# [tool.knackbox]`, "
@@ -44,10 +47,12 @@ class ScriptBlock:
     Attributes:
         dependencies: Requirements, verbatim (PEP 508).
         destinations: Canonical destinations, without duplicates.
+        tools: The names of the tools that the code calls, without duplicates.
     """
 
     dependencies: tuple[str, ...] = ()
     destinations: tuple[Destination, ...] = ()
+    tools: tuple[str, ...] = ()
 
 
 def read_script_block(source: str) -> ScriptBlock:
@@ -67,7 +72,8 @@ def read_script_block(source: str) -> ScriptBlock:
     dependencies = _strings(block.get("dependencies", []), "dependencies")
     for dependency in dependencies:
         _check_requirement(dependency)
-    return ScriptBlock(dependencies, _destinations(block.get("tool", {})))
+    ours = _ours(block.get("tool", {}))
+    return ScriptBlock(dependencies, _destinations(ours), _tools(ours))
 
 
 def script_block_text(source: str) -> str:
@@ -144,12 +150,28 @@ def _check_python(wanted: Any) -> None:
         raise BlockError(f"The code requires Python {wanted}, but boxes run {have}: make it work with that version.")
 
 
-def _destinations(tool: Any) -> tuple[Destination, ...]:
+def _ours(tool: Any) -> dict[str, Any]:
     ours = tool.get("knackbox", {}) if isinstance(tool, dict) else None
     if not isinstance(ours, dict):
         raise BlockError(f"`[tool.knackbox]` in the PEP 723 block is not a table. {_EXAMPLE}")
-    if unknown := sorted(ours.keys() - {"destinations"}):
-        raise BlockError(f"`[tool.knackbox]` has the unknown key `{unknown[0][:80]}`: use only `destinations`.")
+    if unknown := sorted(ours.keys() - {"destinations", "tools"}):
+        raise BlockError(
+            f"`[tool.knackbox]` has the unknown key `{unknown[0][:80]}`: use only `destinations` and `tools`."
+        )
+    return ours
+
+
+def _tools(ours: dict[str, Any]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(_strings(ours.get("tools", []), "tools")))
+    if len(names) > MOST_TOOLS or not all(0 < len(name) <= MOST_NAME and name.isprintable() for name in names):
+        raise BlockError(
+            f"`tools` in the PEP 723 block lists at most {MOST_TOOLS} names of tools, such as 'file_system', of at "
+            f"most {MOST_NAME} characters."
+        )
+    return names
+
+
+def _destinations(ours: dict[str, Any]) -> tuple[Destination, ...]:
     texts = _strings(ours.get("destinations", []), "destinations")
     try:
         return checked(Destination.parse(text) for text in texts)

@@ -101,7 +101,7 @@ class Skill:
         timeout_s: The time limit of one call, in seconds of wall time.
         admission: The admission report (`acquired_skills.proof.admission_report`).
         provenance: Who proposed it and how (`acquired_skills.model.provenance`).
-        calls: Names of the tools that a composed skill calls, sorted.
+        calls: Names of the tools that the skill calls, sorted: those of a pipeline, or those that its code declares.
         effects: The combined effects of those tools (`acquired_skills.model.effects`); empty if the skill is not a
             composed skill.
         returns: JSON Schema of the result; None if it is unknown.

@@ -263,7 +263,7 @@ def _job(
     }
     if earlier_tests is not None:
         files[f"earlier/test_{proposal.name}.py"] = earlier_tests.encode()
-    arguments = {"name": proposal.name, "seed": seed, "effort": asdict(effort)}
+    arguments = {"name": proposal.name, "seed": seed, "effort": asdict(effort), "tools": list(declared.tools)}
     limits = Limits(wall_s=effort.total_s + 3, cpu_s=effort.total_s + 3, memory_bytes=1 << 30)
     environment = environment_of(declared.dependencies)
     return Job(

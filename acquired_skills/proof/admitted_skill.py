@@ -30,6 +30,7 @@ def build_skill(parsed: ParsedProposal, admission: Admission, created: str) -> S
         examples=proposal.examples,
         dependencies=admission.declared.dependencies,
         destinations=tuple(map(str, admission.declared.destinations)),
+        calls=tuple(sorted(admission.declared.tools)),
         environment=admission.environment,
         timeout_s=proposal.timeout_s,
         admission=admission.report,

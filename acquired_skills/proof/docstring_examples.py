@@ -35,13 +35,14 @@ def with_docstring_examples(parsed: ParsedProposal) -> ParsedProposal:
     """Return the proposal with its docstring's examples added to its tests.
 
     Examples that may fail for reasons other than a wrong result are left out. If the code uses files, connects to
-    destinations, reads the clock, depends on chance or prints output, no example is used. Examples that use names from
-    the code, other than the name of the skill, are also left out.
+    destinations, calls tools, reads the clock, depends on chance or prints output, no example is used. Examples that
+    use names from the code, other than the name of the skill, are also left out.
     """
     name = parsed.proposal.name
     if (
         reads_clock(parsed.code)
         or parsed.block.destinations
+        or parsed.block.tools
         or parsed.code.imports & _VARYING
         or _names(parsed.code.nodes) & _OUTSIDE
     ):

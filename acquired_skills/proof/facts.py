@@ -29,6 +29,18 @@ def is_call(found: dict[str, Any]) -> bool:
         and isinstance(found.get("files", {}), dict)
         and isinstance(found.get("place", ""), str)
         and isinstance(found.get("clock", ""), str)
+        and _is_recording(found.get("tools", []))
+    )
+
+
+def _is_recording(found: Any) -> bool:
+    """Return whether a value has the form of the rules of `acquired_skills.in_box.recorded_tools`."""
+    return isinstance(found, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("tool"), str)
+        and ("value" in each) != ("failed" in each)
+        and isinstance(each.get("failed", {}), dict)
+        for each in found
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.in_box.recorded_tools import RecordedAnswers
 from acquired_skills.jobs.box_files import ISOLATED, PYDANTIC, box_files
 from acquired_skills.jobs.environment import preload_for
 from acquired_skills.jobs.skill_job import call_job
@@ -15,7 +16,9 @@ from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.program import SkillProgram, encoded
 from acquired_skills.proof.answers import Data, RepeatedAnswers
 from acquired_skills.proof.facts import IsolatedAnswers, isolated_answers_of
-from sandbox.contract import Busy, Call, Job, Limits, Mount, Outcome, Sandbox, SandboxError
+from acquired_skills.proof.recorded_bridge import RecordedBridge
+from sandbox.bridge.bridge import Bridge, BridgedSandbox
+from sandbox.contract import Busy, Call, Job, Limits, Mount, Outcome, Sandbox, SandboxError, Unsupported
 
 _LOADING_S = 3.0  # seconds for starting the box, in addition to the program's own limit
 
@@ -72,7 +75,13 @@ class IsolatedRunner:
             SandboxError: No box can run.
         """
         name = self.name
-        arguments = {"name": name, "calls": list(calls), "seconds": seconds, "each_s": each_s}
+        arguments = {
+            "name": name,
+            "calls": list(calls),
+            "seconds": seconds,
+            "each_s": each_s,
+            "tools": list(self.parsed.block.tools),
+        }
         texts = {**self.parsed.proposal.files, f"{name}.py": self.parsed.code.text, path or f"{name}.py": program}
         files = {**box_files(ISOLATED), **{f"skill/{path}": text.encode() for path, text in texts.items()}}
         outcome = await self.sandbox.run(self._job(Call(ISOLATED, "answers", arguments), files, seconds + _LOADING_S))
@@ -83,24 +92,36 @@ class IsolatedRunner:
             raise ValueError("the box did not return exactly one answer to each call")
         return found
 
-    async def call_as_agent(self, arguments: Data) -> Outcome:
+    async def call_as_agent(self, arguments: Data, recorded: RecordedAnswers | None = None) -> Outcome:
         """Make one call with the same job as an agent's call, in an empty workspace.
+
+        Args:
+            recorded: Answers the calls of the tools that the skill declares, over a bridge as in an agent's call. By
+                default, every such call fails.
 
         Raises:
             SandboxError: No box can run.
         """
         job = self._agents_job(arguments)
+        recorded = recorded or RecordedAnswers((), self.parsed.block.tools)
         folder = await asyncio.to_thread(tempfile.mkdtemp)
         try:
-            return await self.sandbox.run(replace(job, workspace=Mount(Path(folder))))
+            return await self._run(replace(job, workspace=Mount(Path(folder))), recorded)
         except Busy:
             raise
         except SandboxError as error:
             if error.may_have_started:
                 raise
-            return await self.sandbox.run(job)  # some boxes, such as Docker's or root's, cannot mount this folder
+            return await self._run(job, recorded)  # some boxes, such as Docker's or root's, cannot mount this folder
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _run(self, job: Job, recorded: RecordedAnswers) -> Outcome:
+        if not self.parsed.block.tools:
+            return await self.sandbox.run(job)
+        if not isinstance(self.sandbox, BridgedSandbox):
+            raise Unsupported(f"The sandbox {self.sandbox.name!r} cannot let programs call tools.")
+        return await self.sandbox.run_bridged(job, Bridge(RecordedBridge(recorded).answer))
 
     def _agents_job(self, arguments: Data) -> Job:
         return call_job(

@@ -13,7 +13,7 @@ from typing import Any
 from acquired_skills.proof.answers import Data
 
 _TEXTS = frozenset(("date", "datetime", "time", "decimal", "fraction", "uuid", "path"))
-_OUTSIDE = frozenset(("files", "place", "clock"))  # parts of a call besides its arguments
+_OUTSIDE = frozenset(("files", "place", "clock", "tools"))  # parts of a call besides its arguments
 _ITEMS = frozenset(("tuple", "set", "frozenset"))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from acquired_skills.in_box.array_packing import LIBRARIES
 from acquired_skills.in_box.call_data import call_key
+from acquired_skills.in_box.recorded_tools import RecordedAnswers
 from acquired_skills.jobs.box_files import JUDGE, PYDANTIC, PYTEST, box_files
 from acquired_skills.jobs.environment import preload_for
 from acquired_skills.model.parsed import ParsedSource
@@ -49,6 +50,7 @@ from acquired_skills.proof.declarations import declarations
 from acquired_skills.proof.facts import BoxFacts, ResultOfTest, RunResults, facts_of, is_call
 from acquired_skills.proof.impure_tests import impure_tests, test_function
 from acquired_skills.proof.mutant_answers import ask_mutants
+from acquired_skills.proof.tool_checks import coverage_problems, same_calls
 from acquired_skills.proof.variants import Variants, gather_or_cancel
 from sandbox.contract import Call, Job, Limits
 
@@ -149,6 +151,7 @@ class _Judging:
         numbers = {i: self.recorded[key] for i, key in enumerate(keys) if key in self.recorded}
         varying = nondeterministic_calls(found)
         problems = list(replay_problems(self.name, calls, found, numbers, varying))
+        problems = problems or coverage_problems(self.parsed.block.tools, found.forth)
         if not problems:
             steady = [pair for i, pair in enumerate(zip(calls, found.forth, strict=True)) if i not in varying]
             problems = [each async for each in self._as_called(steady)]
@@ -188,8 +191,11 @@ class _Judging:
         _chance.shuffle(usable)
         usable.sort(key=lambda each: repr(each[1]) == repr(each[2]))  # calls with converted numbers come first
         chosen = [(call, plain, answer) for call, plain, _, answer in usable[:AGENT_CALLS]]
-        outcomes = await gather_or_cancel(*(self.runner.call_as_agent(plain) for _, plain, _ in chosen))
-        for (call, _, answer), outcome in zip(chosen, outcomes, strict=True):
+        worlds = [RecordedAnswers(call.get("tools", ()), self.parsed.block.tools) for call, _, _ in chosen]
+        outcomes = await gather_or_cancel(
+            *(self.runner.call_as_agent(plain, world) for (_, plain, _), world in zip(chosen, worlds, strict=True))
+        )
+        for (call, _, answer), outcome, world in zip(chosen, outcomes, worlds, strict=True):
             if outcome_differs(outcome, answer):
                 failed = outcome.error.type if outcome.error else str(outcome.end)
                 gave = format_answer({"value": outcome.value}) if outcome.ok else failed
@@ -197,6 +203,13 @@ class _Judging:
                     "replay",
                     f"{format_call(self.name, call)} gives {gave} when called as a tool, and {format_answer(answer)} "
                     "otherwise. Make the result depend on the arguments alone, not on the caller, chance or the time.",
+                )
+                return
+            if not same_calls(world.calls, answer):
+                yield ProposalProblem(
+                    "replay",
+                    f"{format_call(self.name, call)} makes other calls of tools when called as a tool than otherwise. "
+                    "Make its calls depend on the arguments and on what the tools answer alone.",
                 )
                 return
 
@@ -243,6 +256,7 @@ class _Judging:
             "test_s": effort.stub_test_s,
             "seconds": effort.judge_s,
             "unchanged": dict(truth),
+            "tools": list(self.parsed.block.tools),
             "form": self.facts.get("observations", {}).get("form") or self.facts["schema"].get("form", "function"),
         }
         limit = effort.judge_s + 5

@@ -27,8 +27,9 @@ def reference_problems(
         block: The script block of the code.
         modules: The names of the modules among the skill's extra files.
     """
-    if block.destinations:
-        text = "A skill that connects to destinations cannot have a reference. Leave the reference out."
+    if block.tools or block.destinations:
+        what = "calls tools" if block.tools else "connects to destinations"
+        text = f"A skill that {what} cannot have a reference. Leave the reference out."
         yield ProposalProblem("reference", text)
         return
     if shared := sorted(reference.imports & {*modules, name}):

@@ -4,6 +4,7 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -20,6 +21,7 @@ from acquired_skills.proof.extra_files import check_extra_files, module_names, p
 from acquired_skills.proof.named_parameters import with_named_parameters, without_marker
 from acquired_skills.proof.reference_checks import reference_problems
 from acquired_skills.proof.snake_case import function_of, in_snake_case, snake_case
+from acquired_skills.proof.tool_checks import declaration_problems
 from sandbox.contract import Destination
 
 MAX_CODE_BYTES = 64 << 10
@@ -58,6 +60,9 @@ def check(
     tests = _parsed("tests", proposal.tests, MAX_TEST_BYTES, problems)
     problems += check_extra_files(proposal)
     modules = parse_modules(proposal.files, problems)
+    if code is not None and block is not None:
+        nodes = chain(code.nodes, *(each.nodes for each in modules.values()))
+        problems += declaration_problems(proposal.name, block.tools, nodes)
     if tests is not None:
         problems += _tests(proposal.name, tests.nodes)
         problems += _imports_of_modules(proposal, tests)

@@ -214,4 +214,6 @@ def _lines_called_by_tests(tree: ast.Module) -> set[int]:
 
 def _differs_in_order(one: Data, other: Data) -> bool:
     """Return whether two answers differ at most in the order of items, and the calls had the same side effects."""
-    return same_answer(one, other) and all(one.get(part) == other.get(part) for part in ("after", "files", "printed"))
+    return same_answer(one, other) and all(
+        one.get(part) == other.get(part) for part in ("after", "files", "printed", "called")
+    )

@@ -105,8 +105,10 @@ def render(skill: Skill) -> bytes:
         metadata["extra"] = json.dumps(skill.extra)
     if skill.kind is not SkillKind.CODE:
         metadata["kind"] = skill.kind.value
+    if skill.kind is SkillKind.COMPOSED or skill.calls:
+        metadata["calls"] = json.dumps(skill.calls)
     if skill.kind is SkillKind.COMPOSED:
-        metadata |= {"calls": json.dumps(skill.calls), "effects": json.dumps(skill.effects)}
+        metadata["effects"] = json.dumps(skill.effects)
     front = {
         "name": folder_name(skill.name),
         "description": skill.description,

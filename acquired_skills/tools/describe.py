@@ -153,10 +153,14 @@ def success_rate(one: VersionStats | None) -> float | None:
 
 
 def needs(skill: Skill) -> str:
-    """Format the packages and connections that a skill needs in one line; "" if it needs none."""
+    """Format the packages, connections and tools that a skill needs in one line; "" if it needs none."""
     parts = [
         f"{what}: {', '.join(found)}"
-        for what, found in (("packages", skill.dependencies), ("connects to", skill.destinations))
+        for what, found in (
+            ("packages", skill.dependencies),
+            ("connects to", skill.destinations),
+            ("calls", skill.calls),
+        )
         if found
     ]
     return "; ".join(parts)

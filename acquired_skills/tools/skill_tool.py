@@ -14,12 +14,15 @@ from acquired_skills.store.failed_inputs import as_tests, visible_user
 from engine.contract.context import CallContext, Produced, no_progress
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.spec import Origin, ToolSpec
+from engine.contract.tool_programs import ToolPrograms
 from engine.dispatch.forwarding import Pieces
 from engine.dispatch.outcome import failure_of
+from engine.dispatch.refusals import not_configured
 from engine.dispatch.render import is_large
 from sandbox.contract import Destination, Job, Mount, Outcome, SandboxError
 
 GRACE_S = 2.0  # the box ends a call this many seconds before the engine's deadline, so that it can report the reason
+_TOOL_ERROR = "ToolError"  # the exception of a skill whose tool failed
 _PRINTED = 2_000  # maximum number of bytes of stdout in the message of a failure
 BUILD_S = 120.0  # time limit in seconds for rebuilding an evicted environment
 
@@ -39,12 +42,11 @@ class SkillTool:
             ToolFailure: The code failed, or the skill was not run, for example because it is disabled.
             SandboxError: No box can run.
         """
-        if not self.skill.state.listed:
-            raise refusal(await self._why_not(ctx), "skill_not_listed")
+        await self._refuse(ctx)
         job = await self._job(ctx, arguments)
         began = ctx.clock.monotonic()
         try:
-            outcome = await ctx.sandbox.run(job, on_output=None if ctx.progress is no_progress else Pieces(ctx))
+            outcome = await self._outcome(ctx, job)
         except SandboxError:
             if not ctx.turn.trial:
                 self._log(ctx, began, FailureClass.RETRYABLE)  # the failure is the engine's, not the skill's
@@ -62,12 +64,37 @@ class SkillTool:
         failure = self._failure(outcome, wrong, refused)
         if ctx.turn.trial:  # the track record and the state of the skill must not depend on trials
             raise failure
+        if self.skill.calls and outcome.error is not None and outcome.error.type == _TOOL_ERROR:
+            self._log(ctx, began, FailureClass.RETRYABLE)  # the fault is that of the tool
+            raise failure
         self._log(ctx, began, failure.failure_class)
         said = wrong or (outcome.error.message if outcome.error else f"ended by {outcome.end}")
         await self.library.track.keep_failed(self.skill, arguments, said, ctx.turn)
         if await self.library.judge(self.skill) is SkillState.QUARANTINED:
             failure = self._failure(outcome, wrong, f"{refused}\n{await self._quarantined(ctx)}".strip())
         raise failure
+
+    async def _refuse(self, ctx: CallContext) -> None:
+        """Refuse the call if the skill is not listed, or if it calls tools in a trial.
+
+        Raises:
+            ToolFailure: Nothing may be run.
+        """
+        if not self.skill.state.listed:
+            raise refusal(await self._why_not(ctx), "skill_not_listed")
+        if self.skill.calls and ctx.turn.trial:
+            text = f"`{self.skill.name}` calls other tools, so it cannot be called in a trial. Nothing was run."
+            raise refusal(text, "not_in_trials")
+
+    async def _outcome(self, ctx: CallContext, job: Job) -> Outcome:
+        """Run the job, with a bridge to the tools that the skill declares, if there are any."""
+        if not self.skill.calls:
+            return await ctx.sandbox.run(job, on_output=None if ctx.progress is no_progress else Pieces(ctx))
+        what = f"The skill `{self.skill.name}`"
+        programs: ToolPrograms | None = ctx.services.get(ToolPrograms)
+        if programs is None:
+            raise not_configured(f"{what} calls other tools, but no installed pack runs programs that do.")
+        return await programs.run_declared(ctx, job, what, self.skill.calls)
 
     async def _misfit(self, value: Any) -> str:
         """Return how a value differs from the skill's output schema, or "" if it fits."""
@@ -129,12 +156,21 @@ def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
         category="skill",
         required_permission="user",
         requires=("sandbox",),
-        side_effects=("workspace_write", "network") if skill.destinations else ("workspace_write",),
+        side_effects=_side_effects(skill),
         timeout_s=skill.timeout_s + GRACE_S + (BUILD_S if skill.environment else 0),
-        meta={"state": skill.state.value, "examples": skill.examples},
+        meta={
+            "state": skill.state.value,
+            "examples": skill.examples,
+            **({"calls": skill.calls} if skill.calls else {}),
+        },
         returns=skill.returns,
     )
     return SkillTool(skill, library, spec)
+
+
+def _side_effects(skill: Skill) -> tuple[str, ...]:
+    network = ("network",) if skill.destinations else ()
+    return ("workspace_write", *network, *(("tool_calls",) if skill.calls else ()))
 
 
 def _answer(outcome: Outcome) -> Any:

@@ -62,6 +62,7 @@ class ProgramCalls:
         record: ProgramRecord | None = None,
         bounds: CallBounds | None = None,
         plan: ProgramPlan | None = None,
+        only: frozenset[str] | None = None,
     ) -> None:
         """Create the object.
 
@@ -70,6 +71,7 @@ class ProgramCalls:
             record: The calls of the program so far; None to keep none.
             bounds: The limits; None for the defaults.
             plan: Collects the calls that change something; None to make them.
+            only: The names of the tools that the program declares, and to which it is limited; None for all.
         """
         self._ctx = ctx
         self._inner = ctx.need(InnerCalls)
@@ -78,6 +80,7 @@ class ProgramCalls:
         self._record = record or ProgramRecord()
         self._bounds = bounds or CallBounds()
         self._plan = plan
+        self._only = only
         self._large = LargeResults()
         self._counts = CallCounts()
         self._calls = self._requests = self._bytes = 0
@@ -169,16 +172,22 @@ class ProgramCalls:
                 "This program has sent too much. Write data to files in the workspace and pass their paths."
             )
 
-    async def _fields(self, request: Request) -> Mapping[str, Any]:
+    async def _fields(self, request: Request) -> Mapping[str, Any]:  # noqa: PLR0911 -- one return per request
         match request:
             case CallRequest():
                 return await self._call(request)
+            case FindRequest() if self._only is not None:
+                return failed("not_declared", "This program declares its tools, so it cannot search for others.")
             case FindRequest():
                 found = await self._discovery.search(request.query, self._ctx.turn, request.limit)
                 return {"value": [stub(spec) for spec in found.specs if spec.name not in NOT_WITHIN]}
             case DescribeRequest():
                 known = await self._names.find(request.name)
+                if (undeclared := self._undeclared(known)) is not None:
+                    return undeclared
                 return {"value": described(await self._discovery.describe(known.name, self._ctx.turn))}
+            case NamesRequest() if self._only is not None:
+                return {"value": sorted(self._only)}
             case NamesRequest():
                 return {"value": await self._names.all()}
             case ReadRequest():
@@ -192,12 +201,20 @@ class ProgramCalls:
         if known.name in NOT_WITHIN:
             text = f"A program cannot call {known.name}: put the code, or the call, into the program itself."
             return failed("nested", text)
+        if (undeclared := self._undeclared(known)) is not None:
+            return undeclared
         if self._plan is not None and not known.reads:
             return {"value": {"planned": self._plan.add(known.name, request.arguments)}}
         answer = await self.make(known.name, request.arguments, known)
         if self._plan is not None:
             self._plan.read(known.name, request.arguments, answer)
         return answer
+
+    def _undeclared(self, known: KnownTool) -> Mapping[str, Any] | None:
+        if self._only is None or known.name in self._only:
+            return None
+        names = ", ".join(sorted(self._only))
+        return failed("not_declared", f"The program does not declare the tool {known.name} (declared: {names}).")
 
     async def _answer_of(
         self, known: KnownTool, arguments: Mapping[str, Any], position: int, *, approved: bool

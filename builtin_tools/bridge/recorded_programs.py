@@ -13,7 +13,7 @@ from builtin_tools.bridge.program_record import ProgramRecord
 from engine.contract.context import CallContext
 from engine.contract.repeatable_calls import RepeatableCalls
 from engine.stores.program_store import ProgramStore
-from sandbox.contract import Job
+from sandbox.contract import Job, Language, Outcome
 
 # How programs import the client in Python and Node, and the command for shells.
 _CLIENT = re.compile(r"""\b(?:from|import)\s+(?:[\w.]+\s*,\s*)*knackbox\b|['"]knackbox['"]|\bknackbox-call\b""")
@@ -36,7 +36,9 @@ class RecordedPrograms(RepeatableCalls):
             return True
         return await asyncio.to_thread(self._store.has, call_id)
 
-    async def begin(self, ctx: CallContext, code: str, plan: ProgramPlan | None) -> tuple[ProgramCalls, str]:
+    async def begin(
+        self, ctx: CallContext, code: str, plan: ProgramPlan | None, source: str | None = None
+    ) -> tuple[ProgramCalls, str]:
         """Begin a program, or one that was interrupted again.
 
         Only programs of runs are recorded, since nobody repeats any other call.
@@ -45,6 +47,7 @@ class RecordedPrograms(RepeatableCalls):
             ctx: The context of the call of `execute`.
             code: A digest of everything that decides what the program does.
             plan: Collects the calls that change something; None to make them.
+            source: The Python code, if nothing else decides what the program does.
 
         Returns:
             What answers the program, and Python code that must run before it (`Job.prelude`).
@@ -52,10 +55,24 @@ class RecordedPrograms(RepeatableCalls):
         if not ctx.turn.run or not ctx.call_id:
             return ProgramCalls(ctx, bounds=self._bounds, plan=plan), ""
         seed = secrets.token_hex(_SEED_BYTES)
-        program = await asyncio.to_thread(self._store.open, ctx.call_id, ctx.turn.run, ctx.turn.user, code, seed)
+        program = await asyncio.to_thread(
+            self._store.open, ctx.call_id, ctx.turn.run, ctx.turn.user, code, seed, source=source
+        )
         record = ProgramRecord(self._store, program)
         prelude = f"import knackbox_world\nknackbox_world.begin({program.seed!r}, {record.earlier_readings!r})"
         return ProgramCalls(ctx, record, self._bounds, plan), prelude
+
+    async def finish(self, ctx: CallContext, outcome: Outcome) -> None:
+        """Store the result of a program of a run that succeeded, so that a skill can be distilled from it."""
+        if ctx.turn.run and ctx.call_id and outcome.ok and not outcome.stdout_dropped:
+            stdout = outcome.stdout.decode("utf-8", "replace")
+            await asyncio.to_thread(self._store.finish, ctx.call_id, outcome.value, stdout)
+
+
+def source_of(job: Job) -> str | None:
+    """Return the Python code of a job; None if it gets anything else, or is in another language."""
+    whole = job.language is Language.PYTHON and not (job.argv or job.stdin or job.files or job.requirements)
+    return job.code if whole else None
 
 
 def code_of(job: Job) -> str:

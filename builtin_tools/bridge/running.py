@@ -5,7 +5,7 @@ from dataclasses import replace
 from builtin_tools.bridge.plan_execution import carry_out
 from builtin_tools.bridge.planned_calls import ProgramPlan
 from builtin_tools.bridge.program_calls import ProgramCalls
-from builtin_tools.bridge.recorded_programs import RecordedPrograms, code_of
+from builtin_tools.bridge.recorded_programs import RecordedPrograms, code_of, source_of
 from engine.contract.canonical import digest
 from engine.contract.context import CallContext, MissingService, no_progress
 from engine.contract.failure import refusal
@@ -69,9 +69,11 @@ async def run_program(
         return await ctx.sandbox.run(job, on_output=on_output), ""
     job = replace(job, env=_placeholders(ctx) | dict(job.env))
     sandbox = _bridged_sandbox(ctx)
+    programs = ctx.need(RecordedPrograms)
+    source = source_of(job) if plan_for is None else None
     for left in reversed(range(_EXECUTIONS)):
         plan = ProgramPlan() if plan_for is not None else None
-        calls, prelude = await ctx.need(RecordedPrograms).begin(ctx, digest(code_of(job)), plan)
+        calls, prelude = await programs.begin(ctx, digest(code_of(job)), plan, source)
         bridge = Bridge(calls.answer)
         done = ""
         try:
@@ -85,6 +87,7 @@ async def run_program(
         calls.raise_if_stopped(made)
         if outcome.end is not End.KILLED or not calls.recorded or not left:
             break
+    await programs.finish(ctx, outcome)
     return outcome, "\n".join(filter(None, (done, made)))
 
 

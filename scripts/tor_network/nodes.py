@@ -10,6 +10,7 @@ from namespaces import GATE, OR_PORTS, SOCKS_PORT, TOR, Namespaces, run
 OR_PORT, DIR_PORT = OR_PORTS
 _AUTHORITIES, _RELAYS, _EXITS = 3, 4, 2
 GATE_NODE = "gate"
+CIRCUITS_LOG = "circuits.log"  # of an exit: which circuit asked for which host
 # Tor must accept relays that were just started, and publish a consensus within seconds (tor(1), "Testing network
 # options"). What protects clients is set as in the real network, although TestingTorNetwork would turn it off.
 _COMMON = """
@@ -47,6 +48,8 @@ ExitPolicy reject *:*
 ServerDNSResolvConfFile {resolv}
 ServerDNSDetectHijacking 0
 ServerDNSAllowBrokenConfig 1
+SafeLogging 0
+Log [circ,edge]debug file {circuits}
 """
 
 
@@ -84,7 +87,7 @@ class TorNodes:
         for node in nodes():
             extra = _AUTHORITY + f"DirPort {node.address}:{DIR_PORT}\n" if node.is_authority else ""
             if node.kind == "exit":
-                extra = _EXIT.format(resolv=self._resolv)
+                extra = _EXIT.format(resolv=self._resolv, circuits=self._folder / node.name / CIRCUITS_LOG)
             elif node.kind == "relay":
                 extra = "ExitPolicy reject *:*\n"
             listening = f"Address {node.address}\nORPort {node.address}:{OR_PORT}\nNickname {node.name}\nSocksPort 0\n"

@@ -1,9 +1,10 @@
 """Reads PDF documents with PDFium (pypdfium2)."""
 
 import pypdfium2
-from pypdfium2 import PdfDocument, PdfiumError, PdfPage
+from pypdfium2 import PdfDocument, PdfiumError
 
 from builtin_tools.documents.in_box.outline import Outline, UnreadableDocument
+from builtin_tools.documents.in_box.pdf_visibility import VisibleText
 from builtin_tools.documents.in_box.recognition import TextRecognition
 
 MOST_PAGES = 5_000
@@ -23,13 +24,13 @@ def read(path: str, outline: Outline, ocr: str = "") -> None:
     document = open_document(path)
     count = len(document)
     outline.title = document.get_metadata_value("Title")
-    recognition = TextRecognition(ocr)
+    recognition, visible = TextRecognition(ocr), VisibleText()
     starts: list[int] = []
     empty = 0
     for number in range(count):
         outline.page()
         starts.append(outline.length + (2 if outline.length else 0))
-        text = _text(document, number, recognition)
+        text = _text(document, number, visible, recognition)
         empty += len(text.strip()) < _FEW_CHARACTERS
         outline.add(text)
     for bookmark in document.get_toc(max_depth=_DEEPEST_BOOKMARK):
@@ -37,6 +38,9 @@ def read(path: str, outline: Outline, ocr: str = "") -> None:
         index = place.get_index() if place is not None else None
         if index is not None and 0 <= index < count:
             outline.mark_heading(starts[index], bookmark.level + 1, bookmark.get_title())
+    outline.notes += visible.notes
+    if empty == count and visible.removed:
+        raise UnreadableDocument("it has no text that a reader would see.")
     _judge(outline, recognition, empty, count)
 
 
@@ -55,20 +59,6 @@ def open_document(path: str) -> PdfDocument:
     if len(document) > MOST_PAGES:
         raise UnreadableDocument(f"it has {len(document):,} pages, and {MOST_PAGES:,} are allowed. Split it.")
     return document
-
-
-def text_layer(page: PdfPage) -> str:
-    """Return the text layer of a page.
-
-    Raises:
-        PdfiumError: The page is damaged.
-    """
-    text_page = page.get_textpage()
-    try:
-        found: str = text_page.get_text_bounded()
-        return found
-    finally:
-        text_page.close()
 
 
 def _judge(outline: Outline, recognition: TextRecognition, empty: int, count: int) -> None:
@@ -92,10 +82,10 @@ def _judge(outline: Outline, recognition: TextRecognition, empty: int, count: in
         outline.notes.append(f"{empty} of {count} pages have no text. They may be pictures.")
 
 
-def _text(document: PdfDocument, number: int, recognition: TextRecognition) -> str:
+def _text(document: PdfDocument, number: int, visible: VisibleText, recognition: TextRecognition) -> str:
     page = document[number]
     try:
-        found = text_layer(page)
+        found = visible.text(page)
         return found if len(found.strip()) >= _FEW_CHARACTERS else recognition.text(page) or found
     except PdfiumError:  # one damaged page does not make the others unreadable
         return ""

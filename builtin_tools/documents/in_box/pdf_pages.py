@@ -12,7 +12,8 @@ from typing import Any
 from pypdfium2 import PdfBitmap, PdfDocument, PdfiumError, PdfPage
 
 from builtin_tools.documents.in_box.outline import UnreadableDocument
-from builtin_tools.documents.in_box.pdf import open_document, text_layer
+from builtin_tools.documents.in_box.pdf import open_document
+from builtin_tools.documents.in_box.pdf_visibility import VisibleText
 
 OUTPUT = "pages.json"
 MOST_TEXT = 8_000  # characters of one page
@@ -51,6 +52,7 @@ def render(path: str, numbers: list[int], most_pages: int, longest_side: int, mo
     """
     pages: list[dict[str, Any]] = []
     notes: list[str] = []
+    visible = VisibleText()
     try:
         document = open_document(path)
         count = len(document)
@@ -61,12 +63,12 @@ def render(path: str, numbers: list[int], most_pages: int, longest_side: int, mo
                 notes.append(str(error))
                 continue
             Path(f"page-{number}.png").write_bytes(picture)
-            pages.append({"number": number, "text": _text_of(document, number)})
+            pages.append({"number": number, "text": _text_of(document, number, visible)})
     except UnreadableDocument as error:
         return {"problem": str(error)}
     if not pages:
         return {"problem": " ".join(notes)[:900] or "it has no pages."}
-    _write({"count": count, "pages": pages, "notes": notes})
+    _write({"count": count, "pages": pages, "notes": [*notes, *visible.notes]})
     return {"problem": ""}
 
 
@@ -76,10 +78,11 @@ def _texts(document: PdfDocument) -> list[str]:
     Raises:
         UnreadableDocument: They are too long in total.
     """
+    visible = VisibleText()
     texts: list[str] = []
     total = 0
     for number in range(1, len(document) + 1):
-        texts.append(_text_of(document, number))
+        texts.append(_text_of(document, number, visible))
         total += len(texts[-1])
         if total > MOST_TEXTS:
             raise UnreadableDocument(
@@ -102,14 +105,14 @@ def _existing(numbers: Iterable[int], count: int) -> list[int]:
     return chosen
 
 
-def _text_of(document: PdfDocument, number: int) -> str:
-    """Return the text layer of a page, cut to `MOST_TEXT` characters; "" if the page is damaged."""
+def _text_of(document: PdfDocument, number: int, visible: VisibleText) -> str:
+    """Return the visible text of a page, cut to `MOST_TEXT` characters; "" if the page is damaged."""
     try:
         page = document[number - 1]
     except PdfiumError:
         return ""
     try:
-        return text_layer(page)[:MOST_TEXT]
+        return visible.text(page)[:MOST_TEXT]
     except PdfiumError:
         return ""
     finally:

@@ -1,8 +1,10 @@
 """`DuckDuckGo`: searches through DuckDuckGo's HTML form, with ddgs.
 
-ddgs builds the request, sends it as a browser would, and knows the markup of the results. Its own `search` returns an
-empty list for every page without results, such as a request to solve a captcha. So only its parts are used: the request
-is sent here, and the page is read in a box (`in_box/result_page.py`), where its kind is determined.
+ddgs builds the request and knows the markup of the results, and its client, primp, sends requests as a browser would.
+Its own `search` returns an empty list for every page without results, such as a request to solve a captcha, and blocks
+a thread, which cannot be cancelled. So only its parts are used: the request is sent here with primp's asynchronous
+client, which closes the connection at once if the search is cancelled. The page is read in a box
+(`in_box/result_page.py`), where its kind is determined.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from engine.dispatch.refusals import not_configured
 from sandbox.contract import Call, End, Job, Limits, Sandbox
 
 HOST = "html.duckduckgo.com"
-TIMEOUT_S = 30  # of the whole request; a thread that was cancelled ends by then
+TIMEOUT_S = 30  # of the whole request
 MOST_BYTES = 4 << 20  # a page of results has about 50 kB
 _PERIODS = {"": None, "day": "d", "week": "w", "month": "m", "year": "y"}
 _BLOCKED_STATUS = frozenset({202, 403, 418, 429})
@@ -38,6 +40,17 @@ class _Answered:
     status: int
     retry_after: str
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A request that fills in the form. `error` is the base class of the errors of `client`."""
+
+    client: Any
+    method: str
+    url: str
+    payload: Mapping[str, Any]
+    error: type[Exception]
 
 
 class DuckDuckGo:
@@ -72,7 +85,7 @@ class DuckDuckGo:
         if proxy is None:
             self._refuse_other_proxies()
         progress(f"searching with {self.name}", None)
-        answered = await asyncio.to_thread(self._send, request, proxy)
+        answered = await self._send(request, proxy)
         _check_status(answered)
         found = await self._read(answered.body)
         hits = tuple(_hits(found.get("hits")))
@@ -88,37 +101,60 @@ class DuckDuckGo:
             case _:
                 raise changed(self.name, "it has neither results nor the statement that there are none", _NEWER)
 
-    def _send(self, request: SearchRequest, proxy: str | None) -> _Answered:
-        """Send a request and read the body up to the limit. Blocks up to `TIMEOUT_S`.
+    async def _send(self, request: SearchRequest, proxy: str | None) -> _Answered:
+        """Send a request and read the body up to the limit.
 
         Raises:
             ToolFailure: There was no answer.
         """
+        form = await asyncio.to_thread(self._form, request, proxy)
+        address = self._url or form.url
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                response = await form.client.request(
+                    form.method,
+                    address,
+                    data=form.payload,
+                    headers={"referer": address},
+                    follow_redirects=False,
+                    stream=True,
+                )
+                try:
+                    body = await self._body(response)
+                finally:
+                    await response.aclose()
+        except TimeoutError as error:
+            raise unavailable(self.name, f"no complete answer within {TIMEOUT_S} s") from error
+        except form.error as error:
+            raise unavailable(self.name, " ".join(str(error).split())[:300] or type(error).__name__) from error
+        return _Answered(response.status_code, response.headers.get("retry-after", ""), body)
+
+    async def _body(self, response: Any) -> bytes:
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MOST_BYTES:
+                raise changed(self.name, f"the page has more than {MOST_BYTES:,} bytes", _NEWER)
+        return bytes(body)
+
+    def _form(self, request: SearchRequest, proxy: str | None) -> _Form:
+        """Return what ddgs would send, and a client with the options of that of ddgs. Blocks."""
         import primp  # noqa: PLC0415 -- with ddgs half a second, and 20 MB
         from ddgs.engines.duckduckgo import Duckduckgo  # noqa: PLC0415
 
         trusted = self._ca_file or os.environ.get("SSL_CERT_FILE", "")
-        engine = Duckduckgo(proxy=proxy, timeout=TIMEOUT_S, verify=trusted or True)
-        payload = engine.build_payload(
+        client = primp.AsyncClient(
+            proxy=proxy,
+            timeout=TIMEOUT_S,
+            impersonate="random",
+            impersonate_os="random",
+            ca_cert_file=trusted or None,
+            headers=dict(Duckduckgo.headers_update) or None,
+        )
+        payload = Duckduckgo(timeout=TIMEOUT_S).build_payload(
             request.query, request.region, "moderate", _PERIODS[request.time_range], request.page
         )
-        try:
-            response = engine.http_client.client.request(
-                engine.search_method,
-                self._url or engine.search_url,
-                data=payload,
-                headers={"referer": self._url or engine.search_url},
-                follow_redirects=False,
-                stream=True,
-            )
-            body = bytearray()
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > MOST_BYTES:
-                    raise changed(self.name, f"the page has more than {MOST_BYTES:,} bytes", _NEWER)
-            return _Answered(response.status_code, response.headers.get("retry-after", ""), bytes(body))
-        except primp.PrimpError as error:
-            raise unavailable(self.name, " ".join(str(error).split())[:300] or type(error).__name__) from error
+        return _Form(client, Duckduckgo.search_method, Duckduckgo.search_url, payload, primp.PrimpError)
 
     async def _read(self, page: bytes) -> dict[str, Any]:
         job = Job(

@@ -62,7 +62,12 @@ def test_a_search_and_the_page_that_it_finds_go_through_tor_alone(
     tor_network: TorNetwork, web: CorpusWeb, tmp_path: Path
 ) -> None:
     page = next(each for each in web.found("sandbox"))
-    with serving_behind_tor(tor_network, web), tor_network.counted() as packets, tor_network.streams() as streams:
+    with (
+        serving_behind_tor(tor_network, web),
+        tor_network.counted() as packets,
+        tor_network.streams() as streams,
+        tor_network.exit_circuits() as at_exits,
+    ):
         search, fetch = called(
             tor_network, tmp_path, ("web_search", {"query": "sandbox"}), ("fetch_page", {"url": page.url})
         )
@@ -71,6 +76,8 @@ def test_a_search_and_the_page_that_it_finds_go_through_tor_alone(
     assert (search["output"]["route"], fetch["output"]["route"]) == ("Tor", "Tor")
     assert page.url in {hit["url"] for hit in search["output"]["hits"]}
     assert all(len(users) == 1 for users in streams.users_by_circuit().values())
+    hosts = [set(asked) for asked in at_exits.values()]
+    assert ({DUCKDUCKGO} in hosts, {page.host} in hosts, len(hosts)) == (True, True, 2)
     assert packets["socks"] > 0
     assert (packets["outside"], packets["relays"], packets["loopback"]) == (0, 0, 0)
 

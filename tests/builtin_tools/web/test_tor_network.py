@@ -71,6 +71,40 @@ def test_without_user_names_tasks_would_share_a_circuit(tor_network: TorNetwork,
     assert len(streams.users_by_circuit()) == 1
 
 
+TASKS = [f"task{number}.example.org" for number in range(6)]
+
+
+def asked_by_circuit(network: TorNetwork, home: Path, circuits: list[str], **options: Any) -> list[list[str]]:
+    """Request three pages for each task, which has a host of its own. Return the hosts that each circuit asked for."""
+    with contextlib.ExitStack() as stack:
+        servers = [
+            stack.enter_context(network.serve(host, {f"/{n}": body(b"page") for n in range(3)})) for host in TASKS
+        ]
+        with network.exit_circuits() as seen:
+            pages = [
+                (f"https://{host}/{n}", circuit)
+                for n in range(3)
+                for host, circuit in zip(TASKS, circuits, strict=True)
+            ]
+            results = fetched(network, job(home, network.settings(), *pages, **options))
+    assert [each["data"] for each in results] == ["page"] * len(pages)
+    asked = [host for hosts in seen.values() for host in hosts]
+    assert len(asked) >= sum(len(server.seen) for server in servers) >= len(pages), "every request passed an exit"
+    return list(seen.values())
+
+
+def test_an_exit_never_sees_two_tasks_on_one_circuit(tor_network: TorNetwork, tmp_path: Path) -> None:
+    circuits = asked_by_circuit(tor_network, tmp_path, TASKS, together=True)
+    assert {host for hosts in circuits for host in hosts} == set(TASKS)
+    assert [sorted(set(hosts)) for hosts in circuits if len(set(hosts)) != 1] == []
+
+
+def test_an_exit_would_see_tasks_that_share_a_circuit(tor_network: TorNetwork, tmp_path: Path) -> None:
+    """The check above would notice: with one name for all tasks, the exit sees all of them on one circuit."""
+    circuits = asked_by_circuit(tor_network, tmp_path, ["one name"] * len(TASKS))
+    assert [set(hosts) for hosts in circuits] == [set(TASKS)]
+
+
 @pytest.mark.parametrize("addresses", [("127.0.0.1",), ("10.0.0.1",), ("11.200.0.53", "192.168.0.1")])
 def test_a_name_that_the_exit_resolves_to_a_private_address_is_not_reached(
     addresses: tuple[str, ...], tor_network: TorNetwork, tmp_path: Path

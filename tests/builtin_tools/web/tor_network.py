@@ -17,7 +17,8 @@ test uses it like this:
   the Tor that is already running, or `settings(own=True)` for one that Knackbox starts.
 - `packets()` counts the packets that the client's namespace has sent: `socks` to the running Tor, `loopback` to a SOCKS
   server on loopback (TCP only), `relays` by a Tor in the namespace, and `outside` for everything else, such as DNS.
-- `kill_tor`, `stop_tor` and `start_tor` affect the running Tor. `streams` records which circuits it used.
+- `kill_tor`, `stop_tor` and `start_tor` affect the running Tor. `streams` records which circuits it used, and
+  `exit_circuits` what the exits have seen of them.
 """
 
 import contextlib
@@ -45,6 +46,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.builtin_tools.http_server import Answer, Server, serving
+from tests.builtin_tools.web.exit_log import circuits_log, hosts_by_circuit
 from tests.eventually import eventually_sync
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -91,6 +93,7 @@ class TorNetwork:
         self._prefix: str = found["prefix"]
         self._names = Path(found["names"])
         self._gate = Path(found["gate"])
+        self._exits = [Path(each) for each in found["exits"]]
         self._gate_process: int = found["processes"]["gate"]
         self._free: list[str] = list(reversed(found["web_addresses"]))
         self._addresses: dict[str, str] = {}  # exits keep what they have resolved, so a host keeps its address
@@ -206,6 +209,17 @@ class TorNetwork:
             finally:
                 control.shutdown(socket.SHUT_RDWR)
                 reader.join(timeout=10)
+
+    @contextmanager
+    def exit_circuits(self) -> Iterator[dict[str, list[str]]]:
+        """Record the hosts that each circuit asks an exit for. The dictionary is filled when the block ends."""
+        before = {each: each.stat().st_size for each in map(circuits_log, self._exits)}
+        result: dict[str, list[str]] = {}
+        try:
+            yield result
+        finally:
+            for log, start in before.items():
+                result.update(hosts_by_circuit(log, start))
 
     def _end_gate(self, number: signal.Signals) -> None:
         # `ip netns exec` has replaced itself by tor, so this is its process.

@@ -14,6 +14,7 @@ from engine.contract.failure import FailureClass, ToolFailure
 from engine.stores.clock import SystemClock
 from sandbox.contract import Job, OnOutput, Outcome, Sandbox
 from tests.builtin_tools.memory.documents.samples import pdf
+from tests.builtin_tools.memory.documents.test_pdf_visibility import HIDDEN, SHOWN, made, scan_with_layer
 from tests.builtin_tools.web.corpus.hostile import HIDDEN_TEXTS, HIDDEN_WORDS, INJECTIONS, UNSEEN
 from tests.builtin_tools.web.corpus.loopback import LoopbackClient
 from tests.builtin_tools.web.corpus.sites import OWN, CorpusPage, written
@@ -119,6 +120,19 @@ async def test_a_pdf_file_has_its_pages_and_text_stays_as_it_is(corpus: CorpusWe
         serve(corpus, "/README.md", b"<!doctype html><p>An HTML page.", "text/html"), circuit="t"
     )
     assert renamed.text == "An HTML page."
+
+
+async def test_white_text_of_a_pdf_file_does_not_arrive_and_the_text_layer_of_a_scan_does(
+    corpus: CorpusWeb, reader: BoxedPageReader
+) -> None:
+    white = made(f"{SHOWN} {HIDDEN['white on white']} {HIDDEN['size 1']}")
+    found = await reader.read(serve(corpus, "/white", white, "application/pdf"), circuit="t")
+    assert found.text == "The harbour is open."
+    assert any("a reader would not see were removed" in note for note in found.notes)
+    scan = scan_with_layer("The ferry leaves at noon.")
+    scanned = await reader.read(serve(corpus, "/scan", scan, "application/pdf"), circuit="t")
+    assert scanned.text == "The ferry leaves at noon."
+    assert any("It may differ from the picture" in note for note in scanned.notes)
 
 
 @pytest.mark.parametrize(

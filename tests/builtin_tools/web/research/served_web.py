@@ -46,12 +46,12 @@ class ServedWeb:
 @contextmanager
 def serving_pages(pages: list[WrittenPage], sandbox: Sandbox, folder: Path) -> Iterator[ServedWeb]:
     """Serve pages, and yield what reads and searches them."""
-    served = [_served(page) for page in pages]
-    with serving_corpus(CorpusWeb(served)) as port:
+    with serving_corpus(CorpusWeb(map(served, pages))) as port:
         yield ServedWeb(port, sandbox, folder)
 
 
-def _served(page: WrittenPage) -> CorpusPage:
+def served(page: WrittenPage) -> CorpusPage:
+    """Return a page of the material for the server."""
     parts = urlsplit(page.url)
     return CorpusPage(
         parts.netloc, parts.path, content=page.html.replace(b"imprint", f"imprint of this {COMMON}".encode())

@@ -1,5 +1,7 @@
 """Searches return results, and what is not a page of results is a failure, never "no results"."""
 
+import asyncio
+import contextlib
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from builtin_tools.web.cached_files import CachedFiles
 from builtin_tools.web.contract import SearchHit
-from builtin_tools.web.search.duckduckgo import DuckDuckGo
+from builtin_tools.web.search.duckduckgo import TIMEOUT_S, DuckDuckGo
 from builtin_tools.web.search.engines import EngineAnswer, SearchEngine, SearchRequest
 from builtin_tools.web.search.same_page import merge_same_pages, page_key
 from builtin_tools.web.search.searxng import SearXng
@@ -119,6 +121,54 @@ async def test_a_route_that_is_down_sends_nothing(client: LoopbackClient, box: S
     client.down = False
     client.proxy = "http://127.0.0.1:9"  # nothing listens at the discard port
     assert (await failure_of(DuckDuckGo(client, box, url=FORM), "sandbox")).reason == "search_unavailable"
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n<html>"])
+async def test_a_cancelled_search_closes_its_connection_at_once(
+    client: LoopbackClient, box: Sandbox, answer: bytes
+) -> None:
+    asked: asyncio.Queue[bytes] = asyncio.Queue()
+    closed = asyncio.Event()
+
+    async def answer_in_part(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.put_nowait(await reader.readuntil(b"\r\n"))
+        writer.write(answer)
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(1 << 16):
+                pass
+        closed.set()
+        writer.close()
+
+    server = await asyncio.start_server(answer_in_part, "127.0.0.1", 0)
+    client.proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        search = asyncio.create_task(ask(DuckDuckGo(client, box, url=FORM), "sandbox"))
+        assert FORM.encode() in await asyncio.wait_for(asked.get(), 60)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        await asyncio.wait_for(closed.wait(), TIMEOUT_S / 2)  # the limit of the request would close it later
+
+
+async def test_a_cancelled_search_also_ends_while_a_proxy_does_not_answer(client: LoopbackClient, box: Sandbox) -> None:
+    greeted, closed = asyncio.Event(), asyncio.Event()
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(1 << 16):
+                greeted.set()
+        closed.set()
+        writer.close()
+
+    server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
+    client.proxy = f"socks5h://task:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        search = asyncio.create_task(ask(DuckDuckGo(client, box, url=FORM), "sandbox"))
+        await asyncio.wait_for(greeted.wait(), 60)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        await asyncio.wait_for(closed.wait(), TIMEOUT_S / 2)
 
 
 async def test_results_are_kept_and_used_again_for_some_time(client: LoopbackClient, tmp_path: Path) -> None:
