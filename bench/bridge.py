@@ -3,6 +3,8 @@
 The tool does nothing, and everything is on, as in the benchmark `pipeline`. Blocks of calls take turns: in process
 through the whole engine, from a program in a box, from async code in a box, and, if it is installed, from the
 interpreter pydantic-monty to a function of its host, which has no pipeline and no audit.
+
+It also counts how many of 30 typical programs give the right result in a box and in the peers that are installed.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
+from bench import typical_runs
 from bench.pipeline import TOOLS
 from bench.table import show
 from bench.timing import Series
@@ -78,6 +81,7 @@ def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
     )
     show(console, rows, "start", "A box that computes 1, milliseconds", "p50_ms", "p95_ms", ratio="ratio to no bridge")
     show(console, rows, "program", "10,000 calls in one program", "per_second")
+    show(console, rows, typical_runs.WHAT, "Typical programs", "right", ratio="share")
     return rows
 
 
@@ -110,6 +114,10 @@ async def _run(rounds: int, console: Console) -> list[dict[str, Any]]:
             ways["pydantic-monty, host function"] = _monty
         series, starts = await _measure(ways, program, rounds, console)
         speeds = [await program(_PROGRAM) for _ in range(3)]
+        typical = {typical_runs.OURS: await typical_runs.in_boxes(engine)}
+    for peer in typical_runs.installed():
+        typical[peer] = await asyncio.to_thread(typical_runs.in_interpreter, peer)
+    right = await asyncio.to_thread(typical_runs.in_interpreter, "plain")
     ours = series[0].p50
     rows: list[dict[str, Any]] = [
         {
@@ -134,7 +142,8 @@ async def _run(rounds: int, console: Console) -> list[dict[str, Any]]:
         for each in starts
     ]
     middle = sorted(speeds)[len(speeds) // 2]
-    return [*rows, {"what": "program", "way": "sequential", "count": len(speeds), "per_second": middle, "ratio": 1.0}]
+    rows.append({"what": "program", "way": "sequential", "count": len(speeds), "per_second": middle, "ratio": 1.0})
+    return [*rows, *typical_runs.rows_of(typical, right)]
 
 
 async def _measure(

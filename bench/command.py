@@ -30,6 +30,8 @@ from bench.kernels import command as kernels
 from bench.load import command as load
 from bench.memory import command as memory
 from bench.memory import locomo, speed
+from bench.programs import command as programs
+from bench.programs.tasks import TASKS
 from bench.retrieval import command as retrieval
 from bench.retrieval import public_data
 from bench.self_play import command as self_play
@@ -74,6 +76,19 @@ for _name, (_bench, _rounds, _help) in _TIMINGS.items():
 def timings(ctx: typer.Context, as_json: Json = False) -> None:
     """Run all of the benchmarks above, one after the other."""
     _show(ctx, as_json, lambda console: {name: bench(rounds, console) for name, (bench, rounds, _) in _TIMINGS.items()})
+
+
+@app.command("code")
+def code_(
+    ctx: typer.Context,
+    *,
+    tasks: Annotated[
+        int, typer.Option("--tasks", min=1, max=len(TASKS), help="How many of the tasks are solved.")
+    ] = len(TASKS),
+    as_json: Json = False,
+) -> None:
+    """Solve tasks with 109 tools, by one call per request and by one program: tokens, requests, modelled seconds."""
+    _show(ctx, as_json, lambda console: {"code": programs.bench(tasks, console)})
 
 
 @app.command("load")

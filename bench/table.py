@@ -10,6 +10,7 @@ from rich.table import Table
 _HEADINGS = {
     "first_us": "first of ten, p50",
     "at_once": "at once",
+    "new_input": "new",
     "per_s": "per second",
     "pss_mib": "MiB",
     "of_process_1_mib": "MiB of process 1",

@@ -10,13 +10,13 @@ from typing_extensions import TypedDict
 
 from acquired_skills.jobs.environment import imports_of, preload_for
 from builtin_tools.bridge.recorded_programs import wants_tools
-from builtin_tools.bridge.running import cell_calls, run_program
+from builtin_tools.bridge.running import cell_calls, run_program, tools_by_default
 from builtin_tools.created_files import created_since, files_in
 from builtin_tools.kernels.cells import CellOutput, KernelName, run_cell
 from builtin_tools.skill_script import skill_script
 from builtin_tools.workspace_program import LanguageName, program_of
 from engine.contract.context import CallContext, Produced
-from engine.contract.spec import Annotations
+from engine.contract.spec import RUNS_PROGRAMS, Annotations
 from engine.dispatch.outcome import failure_of
 from engine.dispatch.refusals import wrong_arguments
 from engine.dispatch.render import LARGE_CHARACTERS, is_large
@@ -53,6 +53,7 @@ class RunOutput(TypedDict):
     side_effects=("code_execution", "filesystem_write"),
     safety_class="HIGH",
     timeout_s=DEADLINE_S,
+    meta={RUNS_PROGRAMS: True},
 )
 async def execute(
     ctx: CallContext,
@@ -134,7 +135,8 @@ async def execute(
     )
     root = ctx.workspace.root
     before = await asyncio.to_thread(files_in, root)
-    with_tools = plan or wants_tools(tools, code, source)
+    by_default = tools is None and not filename and tools_by_default(ctx)
+    with_tools = plan or by_default or wants_tools(tools, code, source)
     outcome, made = await run_program(ctx, job, with_tools=with_tools, plan_for=execute.spec if plan else None)
     if not outcome.ok:
         raise failure_of(outcome, filename or f"The {language} code", made)

@@ -5,6 +5,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from builtin_tools.abort_attempt import abort_attempt
 from builtin_tools.bridge.declared_tools import DeclaredToolPrograms
 from builtin_tools.bridge.recorded_programs import RecordedPrograms
+from builtin_tools.bridge.stub_block import StubBlock
 from builtin_tools.compose_skill import compose_skill
 from builtin_tools.create_skill import create_skill
 from builtin_tools.download_rules import DownloadRules
@@ -76,6 +77,7 @@ async def open_pack(services: Services) -> Pack:
     )
     image_tool = with_client_choices(images_of(services.settings))
     programs = RecordedPrograms(services.programs)
+    stubs = StubBlock(services.sandbox, execute.spec)
     notes = Scratchpad.open(services.records, services.clock)
     open_kernels = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(
@@ -92,5 +94,7 @@ async def open_pack(services: Services) -> Pack:
             WeatherSettings: settings.weather,
         },
         aclose=open_kernels.aclose,
+        blocks=(stubs,),
         observers=(ChildKernels(open_kernels),),
+        started=stubs.start,
     )

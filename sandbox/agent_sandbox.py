@@ -39,3 +39,9 @@ class AgentSandbox:
 
     async def aclose(self) -> None:
         """Do nothing, because the owner of the wrapped sandbox closes it."""
+
+
+def has_bridges(sandbox: Sandbox) -> bool:
+    """Return whether programs in this sandbox, or in the one that it wraps, can have bridges."""
+    inner = sandbox.sandbox if isinstance(sandbox, AgentSandbox) else sandbox
+    return isinstance(inner, BridgedSandbox)

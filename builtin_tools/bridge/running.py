@@ -14,6 +14,7 @@ from engine.dispatch.call_secrets import CallSecrets
 from engine.dispatch.forwarding import Pieces
 from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.refusals import not_configured
+from sandbox.agent_sandbox import has_bridges
 from sandbox.bridge.bridge import Bridge, BridgedSandbox
 from sandbox.contract import End, Job, Outcome
 from sandbox.secrets.secret import variables
@@ -36,6 +37,16 @@ def cell_calls(ctx: CallContext, tools: bool | None) -> ProgramCalls | None:
         _bridged_sandbox(ctx)
         return ProgramCalls(ctx)
     return None
+
+
+def tools_by_default(ctx: CallContext) -> bool:
+    """Return whether a program of this call gets a bridge, unless decided, even if its code does not use the client.
+
+    It does in turns that list no other way to call most tools, because a module that the code imports may use it.
+    """
+    inner = ctx.services.get(InnerCalls)
+    can = inner is not None and not inner.is_inner(ctx.call_id) and has_bridges(ctx.sandbox)
+    return ctx.turn.use_tool_search_flow and can
 
 
 async def run_program(

@@ -5,6 +5,7 @@ Importing this module loads the model client, which takes seconds.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
@@ -25,6 +26,7 @@ from engine.contract.result import ToolCall, ToolResult
 from engine.contract.run_summary import RunCall, RunSummary
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
+from engine.turn.availability import EXECUTE_TOOL
 
 
 class Conversation:
@@ -46,6 +48,7 @@ class Conversation:
         window: WindowLimits | None = None,
         price: Price | None = None,
         hooks: Sequence[LoopHooks] = (),
+        most_tools: int = 0,
     ) -> None:
         """Start an empty conversation.
 
@@ -66,14 +69,17 @@ class Conversation:
                 if it is unknown: then parts are moved out when the provider refuses a request as too long.
             price: The price of the model; None if costs are not counted.
             hooks: Called before and after turns and calls.
+            most_tools: The number of tools that a list may have. If a message has more, its turns have the tool search
+                flow; 0 for no limit.
         """
         self._host = host
         self._model = model
         self._turn = turn or Turn()
         self._budget = budget or Budget()
         self._on_event = EventListeners(on_event)
-        self._system = system + instructions.DISCOVERY if self._turn.use_tool_search_flow else system
+        self._system = system
         self._stream = stream
+        self._most_tools = most_tools
         self._runs = runs or Runs()
         self._leave_open = leave_open
         self._may_wait = may_wait
@@ -105,7 +111,8 @@ class Conversation:
         """
         if self._run is not None and self._run.state.ended is None:
             await cancel_active_run(self._run)
-        run = self._run = self._runs.new(message, self._turn, self._budget, self._run, run_id)
+        turn = await self._turn_for(message)
+        run = self._run = self._runs.new(message, turn, self._budget, self._run, run_id)
         return await self._work_on(run, lambda: self._begin(run, message))
 
     async def resume(self, run: ActiveRun) -> Report:
@@ -132,8 +139,24 @@ class Conversation:
         """Record the message, with what packs add to the prompt."""
         added = await self._host.prompt_blocks(run.turn, message)
         content = (message, added.message) if added.message else (message,)
-        told = "\n".join(part for part in (self._system, added.instructions) if part)
+        system = self._system + await self._about_other_tools(run.turn)
+        told = "\n".join(part for part in (system, added.instructions) if part)
         await run.recorder.record(RunBegun(message, content, told))
+
+    async def _about_other_tools(self, turn: Turn) -> str:
+        """Return how the model calls tools that are not on the list; "" if the list has all tools."""
+        if not turn.use_tool_search_flow:
+            return ""
+        listed = {spec.name for spec in await self._host.get_active_tool_definitions(turn)}
+        return instructions.DISCOVERY if EXECUTE_TOOL in listed else instructions.PROGRAMS
+
+    async def _turn_for(self, message: str) -> Turn:
+        """Return the turn of a message, with the tool search flow if its list would be too long."""
+        turn = self._turn
+        if turn.use_tool_search_flow or not self._most_tools:
+            return turn
+        listed = await self._host.get_active_tool_definitions(turn, message)
+        return replace(turn, use_tool_search_flow=True) if len(listed) > self._most_tools else turn
 
     async def _work_on(self, run: ActiveRun, begin: Callable[[], Awaitable[None]]) -> Report:
         """Work on a run until it ends or must wait, and release it."""

@@ -67,8 +67,10 @@ from engine.stores.key_ledger import KeyLedger
 from engine.stores.run_journal import RunJournal
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
+from engine.turn.availability import BRIDGE
 from engine.turn.discovery import Discovery, DiscoverySource
 from engine.turn.look_up import LookUp
+from sandbox.agent_sandbox import has_bridges
 from sandbox.contract import Sandbox, SandboxError
 from sandbox.secrets.secret import Secret
 
@@ -207,7 +209,9 @@ async def compose(
     watch = SandboxWatch(box, clock)
     stack.push_async_callback(watch.aclose)
     await watch.begin()
-    lasting_requirements = opened.meets | requirements_met(images=bool(images), model=settings.model.configured)
+    lasting_requirements = opened.meets | requirements_met(
+        images=bool(images), model=settings.model.configured, bridge=has_bridges(box)
+    )
     assembly = Assembly(
         lasting_requirements | ({SANDBOX} if watch.usable else set()),
         disabled=lambda: registries.tools.disabled,
@@ -289,9 +293,9 @@ def ports_with_model(ports: Ports, services: Services) -> Ports:
     return ports if model is None else ports.or_else(Ports(llm_client=lambda _: model))
 
 
-def requirements_met(*, images: bool, model: bool) -> frozenset[str]:
+def requirements_met(*, images: bool, model: bool, bridge: bool) -> frozenset[str]:
     """Return the requirements that the configuration meets, by the names that tools use in `requires`."""
-    return frozenset(name for name, there in {IMAGE_CLIENT: images, MODEL: model}.items() if there)
+    return frozenset(name for name, there in {IMAGE_CLIENT: images, MODEL: model, BRIDGE: bridge}.items() if there)
 
 
 def later_requirements(watch: SandboxWatch, others: frozenset[str]) -> Callable[[], Awaitable[frozenset[str]] | None]:

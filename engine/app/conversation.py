@@ -83,6 +83,7 @@ async def open_conversation(
             window=window_of(engine.settings),
             price=price_of(engine.settings, model),
             hooks=hooks,
+            most_tools=engine.settings.context.most_tools,
         )
 
 

@@ -57,17 +57,20 @@ class ModelSettings(Endpoint):
 
 
 class ContextSettings(Section):
-    """When parts of a long conversation are moved out of the prompt (LOOP-6).
+    """The prompts of the loop: when parts of a long conversation are moved out (LOOP-6), and how many tools are listed.
 
     Attributes:
         compact_at: The share of the model's window at which a request is too long.
         compact_to: The share of the window that a request has after parts were moved out, if possible.
         summary: Whether the chat model summarizes turns that are moved out (`model`), or only the rules do (`rule`).
+        most_tools: The number of tools that the list of a turn may have. If a message has more, the list has only three
+            (CODE-5); 0 for no limit. The default is the limit of OpenAI's API.
     """
 
     compact_at: float = Field(default=0.8, gt=0, le=0.95)
     compact_to: float = Field(default=0.4, gt=0, le=0.95)
     summary: Literal["model", "rule"] = "model"
+    most_tools: int = Field(default=128, ge=0)
 
     @model_validator(mode="after")
     def _check_shares(self) -> Self:

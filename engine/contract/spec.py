@@ -41,6 +41,8 @@ DECLARED_READ_ONLY = "declared_read_only"
 META_TOOL = "meta_tool"
 # Key in `ToolSpec.meta`: the tool asks for approval itself, when it knows what exactly needs it. Only for static tools.
 ASKS_FOR_APPROVAL = "asks_for_approval"
+# Key in `ToolSpec.meta`: the tool runs programs, which can call all tools of the turn if the sandbox has bridges.
+RUNS_PROGRAMS = "runs_programs"
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
 _CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`, of tools that edit source files

@@ -28,7 +28,7 @@ class Turn:
         modules: The remote modules that the persona may use; None allows all.
         allowed: The agent's allow-list (`Allowed.of` creates one from names and globs); None allows all.
         memory_spaces: Globs of the spaces whose memories the agent may see; None for all, () for none.
-        use_tool_search_flow: Whether to offer only the three tools that find and call all others (DISC-2).
+        use_tool_search_flow: Whether to offer only the three tools that find and call all others (DISC-2, CODE-5).
         log_tool_annotations: Whether to log the annotations of each called tool (ACCESS-10).
         most_caps: The capabilities that the turn can have at most, whatever its agent holds; None for no limit.
         workspace: The id of the child run whose own workspace the turn uses; "" for the engine's workspace.

@@ -23,7 +23,7 @@ from engine.turn.active_list import (
     reserved_names,
     static_tools,
 )
-from engine.turn.availability import Dropped, Tools, enabled, offerable
+from engine.turn.availability import Dropped, Tools, enabled, offerable, programs_or_single_calls
 
 _log = logging.getLogger("knackbox.turn")
 
@@ -138,6 +138,9 @@ class Assembly:
         if disabled := self._disabled():
             tools, off = enabled(tools, disabled)
             dropped += off
+        if turn.use_tool_search_flow:  # last, because without the tool that runs programs `execute_tool` is needed
+            tools, needless = programs_or_single_calls(tools)
+            dropped += needless
         dropped += [Dropped(answer.what, answer.why) for answer in answers if isinstance(answer, NoTools)]
         dropped.sort(key=_name)
         return ActiveList(tools, tuple(dropped), tuple(reply for reply in replies if isinstance(reply, SourceFailure)))

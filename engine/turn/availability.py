@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.contract.source import Tool
-from engine.contract.spec import ToolSpec
+from engine.contract.spec import RUNS_PROGRAMS, Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.policy.access import why_not as denied
 
 DISCOVERY = "discovery"  # the category of the discovery tools
+BRIDGE = "bridge"  # a requirement: programs in the sandbox can call tools
+EXECUTE_TOOL = "execute_tool"
 
 Tools = tuple[Tool, ...]
 Stage = Callable[[ToolSpec, Turn, frozenset[str]], str]
@@ -52,12 +54,30 @@ def deferred(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # 
     return "deferred, found by discovery" if spec.defer_loading and not turn.include_deferred_tools else ""
 
 
-def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- required of every stage
+def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
     """Return why the tool search flow omits the tool; "" if the tool is not omitted.
 
-    This flow lists only the tools of discovery, which find and call all others.
+    This flow lists only the tools of discovery, which find and call all others, and the tool that runs programs, if
+    these can call tools.
     """
-    return "found by discovery" if turn.use_tool_search_flow and spec.category != DISCOVERY else ""
+    if not turn.use_tool_search_flow or spec.category == DISCOVERY or _calls_others(spec, configured):
+        return ""
+    return "found by discovery"
+
+
+def programs_or_single_calls(tools: Tools) -> tuple[Tools, list[Dropped]]:
+    """Return the list of the tool search flow without `execute_tool` if it has a tool whose programs call tools.
+
+    Programs can call every tool, so the model needs no other way to call one.
+    """
+    if not any(RUNS_PROGRAMS in tool.spec.meta for tool in tools):
+        return tools, []
+    kept = tuple(tool for tool in tools if tool.spec.name != EXECUTE_TOOL)
+    return kept, [Dropped(EXECUTE_TOOL, "programs call the tools")] if len(kept) < len(tools) else []
+
+
+def _calls_others(spec: ToolSpec, configured: frozenset[str]) -> bool:
+    return BRIDGE in configured and spec.meta.get(RUNS_PROGRAMS) is True and spec.origin is Origin.STATIC
 
 
 def enabled(tools: Tools, disabled: Mapping[str, str]) -> tuple[Tools, list[Dropped]]:

@@ -1,7 +1,8 @@
 """Discovery: three tools that find and call all other tools, for lists too long to show (DISC-1, DISC-2).
 
 Each of the three sees only the tools that the turn's user and agent may call. `execute_tool` is not a call of its own:
-the pipeline runs the named tool, with that tool's deadline, policy and audit.
+the pipeline runs the named tool, with that tool's deadline, policy and audit. Where programs can call tools, `execute`
+is listed instead of it (CODE-5).
 """
 
 import asyncio
@@ -258,7 +259,11 @@ class Redirecting:
 
 
 class DiscoverySource(StaticSource):
-    """Offers the three discovery tools, only to turns with the tool search flow, whose lists have no other tools."""
+    """Offers the three discovery tools, only to turns with the tool search flow.
+
+    The only other tool on the lists of such turns is `execute`, which replaces `execute_tool` if its programs can call
+    tools.
+    """
 
     def __init__(self) -> None:
         super().__init__(SOURCE, (search_tools, describe_tool, Redirecting(execute_tool.spec, execute_tool)))

@@ -18,6 +18,13 @@ DISCOVERY = """\
   call it with `execute_tool`. Search again with other words when nothing fits.
 """
 
+PROGRAMS = """\
+- Besides the tools of the list you have many others, which programs call: `execute` Python code with
+  `from knackbox import tools` and `tools.NAME(argument=value)`. Signatures of tools that may fit come with the message.
+  Find others with `search_tools`, and read about one, such as what it returns, with `describe_tool`.
+- Do as much as you can in one program, with loops and conditions, and return only what you need for the answer.
+"""
+
 RESUMED = (
     "This run was interrupted here and now continues. What programs kept in memory, such as the variables of a kernel, "
     "may be gone. Files are as they were."

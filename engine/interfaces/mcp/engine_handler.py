@@ -26,9 +26,7 @@ from engine.app.home import Home
 from engine.app.people import People
 from engine.app.sandboxes import unsafe_sandbox
 from engine.app.settings import Settings
-from engine.contract.failure import ToolFailure
 from engine.contract.result import ToolResult
-from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.render import is_large
 from engine.dispatch.validate import misfit
@@ -48,8 +46,6 @@ _log = logging.getLogger(__name__)
 
 AccessOf = Callable[[Context], ClientAccess]
 
-EXECUTE = "execute"  # the tool that runs code, whose programs can call tools
-EXECUTE_TOOL = "execute_tool"
 MAX_OWNERS = 256  # owners whose linked files are remembered
 
 
@@ -73,23 +69,9 @@ class EngineHandler:
         self._files: LRUCache[str, LinkedFiles] = LRUCache(MAX_OWNERS)
 
     async def list_tools(self, context: Context, cursor: str = "") -> ListToolsResult:
-        turn = self._access(context).turn
-        page = await self._engine.tool_page(turn, cursor)
+        page = await self._engine.tool_page(self._access(context).turn, cursor)
         specs = [tool.spec for tool in page.listed.tools]
-        if turn.use_tool_search_flow:
-            specs = await self._code_tools(turn, specs)
         return ListToolsResult(tools=tools_to_mcp_format(specs), next_cursor=page.next or None)
-
-    async def _code_tools(self, turn: Turn, discovery: list[ToolSpec]) -> list[ToolSpec]:
-        """Return the discovery tools with `execute` instead of `execute_tool`, if the turn may run code.
-
-        Code can call all tools, so a client needs no other tool to call one.
-        """
-        try:
-            execute = await self._engine.describe_tool(EXECUTE, turn)
-        except ToolFailure:
-            return discovery
-        return [*(spec for spec in discovery if spec.name != EXECUTE_TOOL), execute]
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         access = self._access(context)
