@@ -1,6 +1,5 @@
 """What a cycle asks the model for: a task with a check, and a change. The answers are JSON objects."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -8,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from builtin_tools.self_play.cycles import Exercise, PracticeTask, Weakness
+from engine.contract.strict_json import JsonError, read_first_object
 
 TASK = """SELF-PLAY: state a task.
 
@@ -140,18 +140,10 @@ def read_change(text: str) -> ProposedChange:
 
 
 def _object_in(text: str) -> Mapping[str, Any]:
-    """Return the first JSON object in a text, which may be surrounded by words or a code fence."""
-    decoder, start = json.JSONDecoder(), text.find("{")
-    while start >= 0:
-        try:
-            found, _ = decoder.raw_decode(text, start)
-        except ValueError:
-            start = text.find("{", start + 1)
-            continue
-        if isinstance(found, dict):
-            return found
-        break
-    raise UnusableAnswer("There is no JSON object in it.")
+    try:
+        return read_first_object(text)
+    except JsonError as error:
+        raise UnusableAnswer(f"It cannot be read: {error}.") from error
 
 
 def _said(error: ValidationError) -> str:

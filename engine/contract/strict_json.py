@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 DEEPEST = 64  # the maximum nesting of lists and objects; Python's own limit is about 1,000
+_MOST_STARTS = 1_000  # braces with which the first object of a text may begin
 MOST_DIGITS = 100  # the maximum number of digits of an integer; a 256-bit integer has up to 78
 
 
@@ -46,6 +47,29 @@ def read_json(data: bytes | str, deepest: int = DEEPEST) -> Any:
         except UnicodeEncodeError:
             raise JsonError("a string contains a lone surrogate") from None
     return value
+
+
+def read_first_object(text: str) -> dict[str, Any]:
+    """Parse the first JSON object in a text, such as a model's answer with words or a code fence around the object.
+
+    Raises:
+        JsonError: There is none, or it is not strict JSON. The message says what is wrong where the first one begins.
+    """
+    decoder, start, problem = json.JSONDecoder(), text.find("{"), ""
+    for _ in range(_MOST_STARTS):
+        if start < 0:
+            break
+        try:
+            _, end = decoder.raw_decode(text, start)
+        except RecursionError:
+            raise JsonError(_nested(DEEPEST)) from None
+        except ValueError as error:
+            problem = problem or " ".join(str(error).split())[:300]
+            start = text.find("{", start + 1)
+            continue
+        found: dict[str, Any] = read_json(text[start:end])
+        return found
+    raise JsonError(f"the object is not JSON: {problem}" if problem else "there is no JSON object")
 
 
 def write_json(value: Any) -> str:

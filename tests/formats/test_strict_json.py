@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.contract.strict_json import DEEPEST, MOST_DIGITS, JsonError, read_json, write_json
+from engine.contract.strict_json import DEEPEST, MOST_DIGITS, JsonError, read_first_object, read_json, write_json
 
 pytestmark = pytest.mark.spec("REG-5")
 
@@ -64,3 +64,39 @@ def test_a_value_that_could_not_be_read_back_is_not_written(value):
     for refused in (value, nested):
         with pytest.raises(JsonError):
             write_json(refused)
+
+
+OBJECTS = st.dictionaries(st.text(max_size=3), JSON, max_size=3)
+WORDS = st.text(st.characters(exclude_characters="{", exclude_categories=["Cs"]), max_size=20)
+
+
+@given(WORDS, OBJECTS, st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_the_first_object_of_an_answer_is_found_between_other_words(before, value, after):
+    assert read_first_object(before + write_json(value) + after) == value
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        ('Either {"a": 1} or {"a": 2}.', {"a": 1}),
+        ('In a set {x} I found ```json\n{"a": {"b": []}}\n```', {"a": {"b": []}}),
+    ],
+)
+def test_the_first_of_several_objects_is_taken_and_other_braces_are_skipped(answer, value):
+    assert read_first_object(answer) == value
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("I do not know.", "there is no JSON object"),
+        ('{"a": 1', "the object is not JSON"),
+        ('{"a": NaN}', "NaN"),
+        ('{"a": 1, "a": 2}', "duplicate key"),
+        ('{"a":' * 100_000, "nested more than"),
+        ("{" * 100_000, "the object is not JSON"),
+    ],
+)
+def test_an_answer_without_a_strict_object_is_refused(answer, why):
+    with pytest.raises(JsonError, match=why):
+        read_first_object(answer)

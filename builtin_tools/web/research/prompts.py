@@ -14,7 +14,7 @@ from builtin_tools.web.research.passages import SourcePassage
 from builtin_tools.web.research.verification.claims import GivenClaim, GivenQuote, NumberedPage
 from builtin_tools.web.research.verification.normalization import normalized
 from builtin_tools.web.untrusted import mark_untrusted
-from engine.contract.strict_json import JsonError, read_json
+from engine.contract.strict_json import JsonError, read_first_object
 
 MOST_QUESTIONS = 6
 MOST_CLAIMS = 60
@@ -116,22 +116,6 @@ def read_claims(answer: str) -> list[GivenClaim]:
     ]
 
 
-def json_object(answer: str) -> object:
-    """Return the JSON object in an answer, with or without a code fence around it.
-
-    Raises:
-        UnreadableAnswer: There is none.
-    """
-    start, end = answer.find("{"), answer.rfind("}")
-    if start < 0 or end < start:
-        raise UnreadableAnswer("the answer contains no JSON object")
-    try:
-        value: object = read_json(answer[start : end + 1])
-    except JsonError as error:
-        raise UnreadableAnswer(f"the answer is not JSON: {error}") from error
-    return value
-
-
 def validated(form: type[Form], answer: str) -> Form:
     """Validate the JSON object in an answer, and return it as an instance of `form`.
 
@@ -139,7 +123,9 @@ def validated(form: type[Form], answer: str) -> Form:
         UnreadableAnswer: The answer is not of this form.
     """
     try:
-        return form.model_validate(json_object(answer))
+        return form.model_validate(read_first_object(answer))
+    except JsonError as error:
+        raise UnreadableAnswer(f"the answer cannot be read: {error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))

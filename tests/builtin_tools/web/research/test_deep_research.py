@@ -137,7 +137,7 @@ async def test_with_too_few_sources_it_falls_back_and_names_the_pages_that_faile
     ("reply", "why"),
     [
         (fails(400, "broken"), "broken"),
-        (says("I do not know."), "contains no JSON object"),
+        (says("I do not know."), "there is no JSON object"),
         (says('{"claims": [{"sentence": 3}]}'), "claims.0.sentence"),
     ],
 )
