@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from engine.stores.locks import lock_if_free
+
 TEMPORARY = ".tmp-"
 AT_FDCWD = -100
 RENAME_NOREPLACE = 1  # linux/fs.h, for renameat2(2)
@@ -143,7 +145,7 @@ def remove_leftovers(folder: Path) -> list[Path]:
     """Remove the temporary files directly in `folder` whose writers are dead, and return what was removed."""
     removed = []
     for path in sorted(folder.glob(TEMPORARY + "*")):
-        descriptor = _lock_if_free(path)
+        descriptor = lock_if_free(path)
         if descriptor is None:
             continue
         try:
@@ -180,19 +182,6 @@ def _lock_if_still_there(path: Path) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
-
-
-def _lock_if_free(path: Path) -> int | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def _is_same(path: Path, descriptor: int) -> bool:

@@ -16,6 +16,29 @@ PATIENCE_S = 30.0
 POLL_S = 0.002
 
 
+def lock_if_free(path: Path, *, create: bool = False) -> int | None:
+    """Return a descriptor of a file or folder that holds an exclusive lock on it; closing it releases the lock.
+
+    Args:
+        path: The file or folder. A link is not followed.
+        create: Whether to create a missing file, readable only by its owner.
+
+    Returns:
+        None if another holder has the lock, or nothing is there.
+    """
+    flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
 class StoreBusy(TimeoutError):
     """Another process held a lock for longer than the caller was willing to wait."""
 

@@ -4,10 +4,11 @@ The kernel releases the locks when the process dies.
 """
 
 import contextlib
-import fcntl
 import os
 import secrets
 from pathlib import Path
+
+from engine.stores.locks import lock_if_free
 
 _PRIVATE = 0o700
 _OWNER = "owner.lock"
@@ -31,7 +32,7 @@ class TorUser:
         self._owner_path = folder / _OWNER
         self._owner: int | None = None
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
-        self._user = _locked(self._users / self._name)
+        self._user = lock_if_free(self._users / self._name, create=True)
 
     @property
     def owns(self) -> bool:
@@ -41,7 +42,7 @@ class TorUser:
     def try_to_own(self) -> bool:
         """Become the owner, unless another engine is. Return whether this engine is the owner now."""
         if self._owner is None:
-            self._owner = _locked(self._owner_path)
+            self._owner = lock_if_free(self._owner_path, create=True)
         return self._owner is not None
 
     def other_process(self) -> int | None:
@@ -49,7 +50,7 @@ class TorUser:
         for path in sorted(self._users.iterdir()):
             if path.name == self._name:
                 continue
-            descriptor = _locked(path, create=False)
+            descriptor = lock_if_free(path)
             if descriptor is None and path.exists():
                 return int(path.name.partition("-")[0])
             if descriptor is not None:  # its process was killed
@@ -65,17 +66,3 @@ class TorUser:
             if descriptor is not None:
                 os.close(descriptor)
         self._user = self._owner = None
-
-
-def _locked(path: Path, *, create: bool = True) -> int | None:
-    """Return a descriptor of the file with an exclusive lock; None if another process holds it or it is gone."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
