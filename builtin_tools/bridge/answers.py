@@ -72,6 +72,10 @@ def plain_answer(result: ToolResult) -> dict[str, Any]:
     )
     if result.output is not None:
         given["failed"]["output"] = result.output
+    if failure.alternatives:
+        given["failed"]["alternatives"] = [
+            {"tool": each.tool, "arguments": dict(each.arguments), "note": each.note} for each in failure.alternatives
+        ]
     return given
 
 
@@ -79,10 +83,11 @@ def fitting(fields: Mapping[str, Any], large: LargeResults) -> Mapping[str, Any]
     """Return the fields of an answer, with a handle in place of a value that is too large to be sent at once."""
     if "value" in fields:
         return answer_value(fields["value"], large)
-    output = fields.get("failed", {}).get("output")
-    if output is not None and "value" not in answer_value(output, large):
-        return {"failed": {**fields["failed"], "output": None}}
-    return fields
+    failure = fields.get("failed", {})
+    for part in ("output", "alternatives"):
+        if failure.get(part) is not None and "value" not in answer_value(failure[part], large):
+            failure = {**failure, part: None}
+    return {**fields, "failed": failure} if failure else fields
 
 
 def failed(

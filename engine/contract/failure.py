@@ -1,6 +1,7 @@
 """Failures and their four classes. The class decides what happens next (`engine.recovery`)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +23,15 @@ class FailureClass(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SuggestedCall:
+    """A call to make instead of one that failed. `note` tells a model how to use the tool; it may be empty."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """The failure of a call, with its failure class.
 
@@ -31,6 +41,7 @@ class Failure:
         retry_after: Seconds to wait before a retry, if the remote service specified one.
         may_have_started: Whether the tool's effect may already have happened.
         replay_safe: Whether the same call can be repeated without harm.
+        alternatives: Calls to make instead, best first. The description for people names them too.
     """
 
     failure_class: FailureClass
@@ -38,6 +49,7 @@ class Failure:
     retry_after: float | None = None
     may_have_started: bool = True
     replay_safe: bool = False
+    alternatives: tuple[SuggestedCall, ...] = field(default=(), compare=False)
 
 
 class ToolFailure(Exception):

@@ -284,6 +284,8 @@ class Pipeline:
         suggestion = ""
         if chains is not None:
             suggestion = await self._engine_threads.run(partial(chains.suggestion, name, call.arguments, offered))
+            possible = [each for each in alternatives if offered is None or each.tool in offered]
+            failure = replace(failure, alternatives=tuple(each.instead_of(call.arguments) for each in possible))
         text = advise(
             name,
             error,

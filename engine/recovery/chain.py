@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from engine.contract.failure import Failure, FailureClass
+from engine.contract.failure import Failure, FailureClass, SuggestedCall
 
 Mode = Literal["suggest", "auto"]
 
@@ -46,6 +46,10 @@ class Alternative:
             elif value.argument in failed:
                 made[name] = failed[value.argument]
         return made
+
+    def instead_of(self, failed: Mapping[str, Any]) -> SuggestedCall:
+        """Return the call to make instead of one with these arguments."""
+        return SuggestedCall(self.tool, self.arguments_for(failed), self.note)
 
 
 Chains = Mapping[str, tuple[Alternative, ...]]

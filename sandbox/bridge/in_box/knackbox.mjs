@@ -14,6 +14,7 @@ export class ToolError extends Error {
     this.reason = failed.reason ?? "";
     this.mayHaveHappened = Boolean(failed.may_have_happened);
     this.output = failed.output;
+    this.alternatives = failed.alternatives ?? [];
   }
 }
 

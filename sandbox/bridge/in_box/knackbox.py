@@ -36,6 +36,7 @@ class ToolError(Exception):
         reason: A short identifier of the cause, such as ``"denied"``.
         may_have_happened: Whether the call may have had an effect nevertheless.
         output: What the tool returned with the failure, if anything.
+        alternatives: Calls to make instead, best first: dictionaries with `tool`, `arguments` and `note`.
     """
 
     def __init__(self, tool: str, failed: "dict[str, Any]") -> None:
@@ -45,6 +46,7 @@ class ToolError(Exception):
         self.reason = failed.get("reason", "")
         self.may_have_happened = bool(failed.get("may_have_happened"))
         self.output = failed.get("output")
+        self.alternatives = failed.get("alternatives") or []
 
 
 class LargeResult:

@@ -7,7 +7,7 @@ import pytest
 
 from engine.app.engine import Engine
 from engine.contract.turn import Turn
-from tests.builtin_tools.bridge.conftest import Run
+from tests.builtin_tools.bridge.conftest import Ledger, Run
 
 WRITE = "tools.file_system(action='write', path='a.txt', content='one\\ntwo\\n')\n"
 
@@ -78,6 +78,37 @@ async def test_a_failed_call_is_an_exception_with_the_class_of_the_failure(run: 
     assert (tool, failure_class, has_reason, may_have_happened) == ("file_system", "DIAGNOSTIC", True, False)
     assert "missing.txt" in text
     assert "(1 failed)" in result.output["calls"]
+
+
+@pytest.mark.spec("CODE-1", "FAIL-6")
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        (
+            "python",
+            "from knackbox import ToolError, tools\n"
+            "try:\n    tools.look_up(key='a')\n"
+            "except ToolError as failed:\n    print(*failed.alternatives[0].values(), sep=';')",
+        ),
+        (
+            "node",
+            "import { tools } from 'knackbox'\n"
+            "try { await tools.look_up({ key: 'a' }) } catch (failed) {\n"
+            "  const [{ tool, arguments: given, note }] = failed.alternatives\n"
+            "  console.log(`${tool};{'lines': ${given.lines}};${note}`) }",
+        ),
+    ],
+    ids=["python", "node"],
+)
+async def test_a_failed_call_names_the_calls_to_make_instead(
+    run: Run, ledger: Ledger, tmp_path: Path, language: str, code: str
+) -> None:
+    chain = "chains:\n  look_up:\n    - {tool: many_lines, arguments: {lines: 2}, note: Count yourself.}\n"
+    (tmp_path / "home" / "fallback_chains.yaml").write_text(chain)
+    ledger.values = None  # type: ignore[assignment]
+    result = await run(code, language)
+    assert result.success, result.text
+    assert result.output["stdout"] == "many_lines;{'lines': 2};Count yourself.\n"
 
 
 @pytest.mark.spec("CODE-1")
