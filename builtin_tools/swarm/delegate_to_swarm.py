@@ -143,7 +143,7 @@ async def delegate_to_swarm(
             if action == "await":
                 await service.wait(swarm, _count(wait, len(children)), timeout_seconds, _progress(ctx))
             children = _chosen(await service.swarm(ctx.turn, swarm), task)
-            new = await service.settle(children)
+            new = await service.settle(children, ctx.turn)
         run = ctx.turn.run
         back = sum(max(child.limits.tokens - child.tokens, 0) for child in new if run and child.parent == run)
         if back:
@@ -171,7 +171,7 @@ async def _start(
     async with service.awaited(swarm):
         await service.wait(swarm, _count(wait, len(tasks)), timeout_s, _progress(ctx))
         children = await service.swarm(ctx.turn, swarm)
-        await service.settle(children)
+        await service.settle(children, ctx.turn)
     if ctx.turn.run:
         ctx.audit[GRANTED_TOKENS] = sum(child.tokens if child.ended else child.limits.tokens for child in children)
     produced = await _results(ctx, service, children, files=files, shown=_SHOWN)

@@ -13,7 +13,6 @@ from engine.contract.failure import ConfigError
 from engine.stores.child_runs import ChildRunStore
 from engine.stores.child_workspace import remove_forgotten, remove_if_empty
 from engine.stores.locks import StoreBusy
-from engine.stores.run_inbox import NewMessage
 
 POLL_S = 0.5  # until an adopted child run, or a cancellation in another process, is noticed
 ELSEWHERE_S = 5.0  # until a run is tried again that another process works on
@@ -107,7 +106,7 @@ class SwarmRunner:
 
     async def tell_parents(self, swarm: str) -> None:
         """Send the answers of a swarm that its parent does not know. The parent reads them in its next turn."""
-        await self._patiently(lambda: self._children.tell_parents(swarm, message_to_parent))
+        await self._patiently(lambda: self._children.tell_parents(swarm, text_for_parent))
 
     async def aclose(self) -> None:
         """Interrupt all runs. They can be continued."""
@@ -195,10 +194,9 @@ class SwarmRunner:
                 return
 
 
-def message_to_parent(child: ChildRun) -> NewMessage:
-    """Return the message that tells a run how one of its children has ended."""
+def text_for_parent(child: ChildRun) -> str:
+    """Return the text of the message that tells a run how one of its children has ended."""
     answer = child.answer
     if len(answer) > _TOLD:
         answer = f"{answer[:_TOLD]}… (shortened; `delegate_to_swarm` with action=results shows all)"
-    text = f"Task {child.position} of swarm {child.swarm} has ended ({child.finish}): {answer}"
-    return NewMessage(text, sender=f"swarm:{child.swarm}", key=child.id)
+    return f"Task {child.position} of swarm {child.swarm} has ended ({child.finish}): {answer}"

@@ -143,9 +143,10 @@ class SwarmService:
         """Return a context in which a call awaits a swarm, and returns the answers itself."""
         return self._runner.awaited(swarm)
 
-    async def settle(self, children: Sequence[ChildRun]) -> list[ChildRun]:
-        """Note that the parent knows these child runs, and return those that have ended and were not settled yet."""
-        return await asyncio.to_thread(self._children.settle, [child.id for child in children if child.ended])
+    async def settle(self, children: Sequence[ChildRun], turn: Turn) -> list[ChildRun]:
+        """Note that this turn gets the answers, and return the child runs that have ended and were not settled yet."""
+        ended = [child.id for child in children if child.ended]
+        return await asyncio.to_thread(self._children.settle, ended, turn.run)
 
     async def last_words(self, child: ChildRun) -> str:
         """Return the latest text of the model in a child run that has not ended."""

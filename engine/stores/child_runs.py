@@ -38,7 +38,7 @@ from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
 from engine.stores.engine_lock import EngineLock
 from engine.stores.records import Records
-from engine.stores.run_inbox import NewMessage, add_message
+from engine.stores.run_inbox import NewMessage, add_message, withdraw_message
 
 KEPT = 5_000  # child runs that have ended
 _CANCELLED = "cancelled"  # `Finish.CANCELLED`, of a layer above
@@ -179,20 +179,30 @@ class ChildRunStore:
             _update(connection, _UNENDED & _CHILDREN.c.id.in_(children), {"cancelled": True})
             self._pass_on_cancellations(connection)
 
-    def settle(self, children: Sequence[str]) -> list[ChildRun]:
-        """Mark child runs that have ended as told and settled, and return those that were not settled yet."""
+    def settle(self, children: Sequence[str], reader: str = "") -> list[ChildRun]:
+        """Mark child runs that have ended as told and settled, and return those that were not settled yet.
+
+        Args:
+            children: The ids of the child runs.
+            reader: The run that gets their answers now. Messages with these answers that it has not read are withdrawn.
+        """
         ended = _CHILDREN.c.id.in_(children) & (_CHILDREN.c.state == ChildState.ENDED)
         with self._records.begin() as connection:
-            new = connection.execute(select(_CHILDREN).where(ended & _CHILDREN.c.settled.is_(False))).mappings().all()
+            every = [_child(row) for row in connection.execute(select(_CHILDREN).where(ended)).mappings()]
+            new = _CHILDREN.c.settled.is_(False)
+            unsettled = set(connection.execute(select(_CHILDREN.c.id).where(ended & new)).scalars())
             _update(connection, ended, {"told": True, "settled": True})
-        return [_child(row) for row in new]
+            for child in every:
+                if reader and child.parent == reader:
+                    withdraw_message(connection, reader, message_sender(child.swarm), child.id)
+        return [child for child in every if child.id in unsettled]
 
-    def tell_parents(self, swarm: str, message: Callable[[ChildRun], NewMessage]) -> None:
+    def tell_parents(self, swarm: str, text: Callable[[ChildRun], str]) -> None:
         """Send a message to the parent of each child run of a swarm that has ended, unless the parent has ended, too.
 
         Args:
             swarm: The id of the swarm.
-            message: Returns the message.
+            text: Returns the text of the message.
         """
         with self._records.begin() as connection:
             going_on = select(_RUNS.c.id).where(_RUNS.c.state != "ended")
@@ -200,7 +210,8 @@ class ChildRunStore:
             new = _of_swarm(swarm).where(ended & _CHILDREN.c.parent.in_(going_on))
             children = [_child(row) for row in connection.execute(new).mappings()]
             for child in children:
-                add_message(connection, child.parent, message(child), self._now())
+                message = NewMessage(text(child), sender=message_sender(child.swarm), key=child.id)
+                add_message(connection, child.parent, message, self._now())
             _update(connection, _CHILDREN.c.id.in_([child.id for child in children]), {"told": True})
 
     def untold(self, user: str, agent: str) -> list[ChildRun]:
@@ -305,6 +316,11 @@ class ChildRunStore:
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
+
+
+def message_sender(swarm: str) -> str:
+    """Return the sender of messages about the child runs of a swarm."""
+    return f"swarm:{swarm}"
 
 
 def _of_swarm(swarm: str) -> Any:

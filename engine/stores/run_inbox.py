@@ -115,6 +115,12 @@ def messages_of(connection: Connection, run: str, after: int) -> list[RunMessage
     return [_message(row) for row in connection.execute(query).mappings()]
 
 
+def withdraw_message(connection: Connection, run: str, sender: str, key: str) -> None:
+    """Delete the message of a sender with this key. If it was delivered, the run keeps it."""
+    same = (_INBOX.c.run == run) & (_INBOX.c.sender == sender) & (_INBOX.c.key == key)
+    connection.execute(delete(_INBOX).where(same))
+
+
 def delete_messages(connection: Connection, run: str) -> None:
     """Delete all messages to a run."""
     connection.execute(delete(_INBOX).where(_INBOX.c.run == run))

@@ -15,7 +15,6 @@ from engine.stores.clock import SystemClock
 from engine.stores.engine_lock import EngineLock
 from engine.stores.entry_writer import EntryWriter, NewEntries, RunLease
 from engine.stores.records import Records
-from engine.stores.run_inbox import NewMessage
 from engine.stores.run_journal import ENDED, RunJournal
 
 LIMITS = RunLimits(1, 1, 1_000, 1.0)
@@ -151,6 +150,20 @@ def test_a_parent_is_told_once_unless_a_call_has_returned_the_answer(mine: Store
     assert [child.id for child in mine.store.settle(["ab-1"])] == ["ab-1"]
     assert mine.store.settle(["ab-1"]) == []
     for _ in range(2):
-        mine.store.tell_parents("ab", lambda child: NewMessage(child.answer, "swarm:ab", key=child.id))
+        mine.store.tell_parents("ab", lambda child: child.answer)
     assert [message.text for message in mine.journal.messages("p")] == ["second"]
     assert [child.id for child in mine.store.settle(["ab-2"])] == ["ab-2"], "its tokens are still to be given back"
+
+
+@pytest.mark.spec("SWARM-2", "LOOP-3")
+def test_a_message_is_withdrawn_if_a_call_of_its_reader_returns_the_same_answer(mine: StoreOfOneEngine) -> None:
+    """A child may end while its parent is resumed, before the call that awaits it has begun again."""
+    mine.begin("p")
+    mine.begin("q")
+    mine.store.add(swarm("ab", 2), 10)
+    for child in ("ab-1", "ab-2"):
+        mine.store.end(child, "answer", child, 1)
+    mine.store.tell_parents("ab", lambda child: child.answer)
+    mine.store.settle(["ab-1"], reader="p")
+    mine.store.settle(["ab-2"], reader="q")
+    assert [message.text for message in mine.journal.messages("p")] == ["ab-2"]

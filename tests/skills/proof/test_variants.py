@@ -355,7 +355,7 @@ async def test_the_boxes_of_variants_differ_only_in_the_program(
     assert all(job == without[0] for job in without)
     assert not [name for name in without[0].files if "mutant" in name or "operator" in name or "neutral" in name]
     assert without[0].call is not None
-    assert set(without[0].call.arguments) == {"name", "calls", "seconds", "each_s"}
+    assert set(without[0].call.arguments) == {"name", "calls", "seconds", "each_s", "tools"}
 
 
 async def test_the_skill_itself_runs_at_unpredictable_positions_among_its_variants(box: NamespaceSandbox) -> None:
