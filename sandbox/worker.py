@@ -406,7 +406,7 @@ def _call(call: Message, folder: str) -> Any:
 def end_of(problem: BaseException) -> str:
     """Return the limit that an uncaught exception indicates, or "error"."""
     if isinstance(problem, MemoryError):
-        return "memory"
+        return "processes" if _was_starting_a_thread(problem) else "memory"
     if isinstance(problem, RuntimeError) and "can't start new thread" in str(problem):
         return "processes"
     if isinstance(problem, OSError):
@@ -416,6 +416,18 @@ def end_of(problem: BaseException) -> str:
                 return "processes"
         return _END_BY_ERRNO.get(problem.errno or 0, "error")
     return "error"
+
+
+def _was_starting_a_thread(problem: BaseException) -> bool:
+    """Return whether an exception was raised by `threading`.
+
+    The stacks of many threads use up the memory limit shortly before the limit of threads. Which of the next
+    allocations fails is chance, and so is the type of the exception.
+    """
+    place = problem.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code.co_filename.endswith("/threading.py")
 
 
 def describe(problem: BaseException) -> Message:
