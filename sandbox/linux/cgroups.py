@@ -2,8 +2,9 @@
 
 With a group, the kernel also limits and counts what no process is charged for: page tables, socket buffers, semaphores,
 the box's tmpfs, and the CPU time of processes nobody waited for. Version 1 has a folder per controller, version 2 one
-for all. The folders are below ``knackbox/<supervisor's pid>-<its start time>``. The name shows whether a group is still
-in use or was left behind by a killed supervisor.
+for all. The folders are below ``knackbox/<pid namespace>-<supervisor's pid>-<its start time>``. The name shows whether
+a group is still in use or was left behind by a killed supervisor. Groups of other pid namespaces, such as those of an
+engine in a container that sees the same groups, are left alone, because their processes cannot be seen.
 """
 
 import contextlib
@@ -62,9 +63,16 @@ def find() -> Layout | None:
 
 
 def owner(pid: int) -> str:
-    """Return a unique name for a process, made of its pid, which may be reused, and its start time."""
+    """Return a unique name for a process of our pid namespace: the namespace, the pid, and its start time.
+
+    A pid may be used again, but not with the same start time.
+    """
     with open(f"/proc/{pid}/stat", "rb") as stat:
-        return f"{pid}-{stat.read().rpartition(b')')[2].split()[_START].decode()}"
+        return f"{_namespace()}-{pid}-{stat.read().rpartition(b')')[2].split()[_START].decode()}"
+
+
+def _namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
 
 
 def of_this_process() -> "Groups | None":
@@ -211,10 +219,11 @@ def _remove_tree(parent: str) -> None:
 
 
 def _alive(name: str) -> bool:
-    pid = name.partition("-")[0]
+    """Return whether the supervisor of this folder is running, or may be running in another pid namespace."""
     try:
-        return pid.isdecimal() and owner(int(pid)) == name
-    except (OSError, IndexError):
+        namespace, pid, _ = map(int, name.split("-"))
+        return namespace != _namespace() or owner(pid) == name
+    except (OSError, IndexError, ValueError):
         return False
 
 
