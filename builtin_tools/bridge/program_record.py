@@ -113,4 +113,10 @@ class ProgramRecord:
             return
         async with self._writing:
             begun, self._begun = self._begun, []
-            await asyncio.to_thread(self._store.write, self._program.id, begun, answered)
+            writing = asyncio.ensure_future(asyncio.to_thread(self._store.write, self._program.id, begun, answered))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                # The thread goes on. A program whose box was lost must not begin again before everything is stored.
+                await asyncio.wait({writing})
+                raise
