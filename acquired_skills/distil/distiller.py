@@ -114,7 +114,7 @@ class Distiller:
         finished = [each for each in self._programs.finished(user, run) if each.calls]
         if not finished:
             raise NotDistillable(
-                f"There is no program of the run {run[:80]} that succeeded, called tools and is on record. Programs "
+                f"The run {run[:80]} has no recorded program that called tools and succeeded. Programs "
                 "are on record if a run of the loop called `execute` with Python code alone, no arguments and no input."
             )
         chosen = candidate_of(finished[0])

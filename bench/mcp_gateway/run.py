@@ -53,7 +53,7 @@ CALLS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GatewayUse:
     """What was found.
 
     Attributes:
@@ -173,7 +173,7 @@ def inspected(folder: Path, home: Path, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
-async def run_inside(folder: Path) -> Found:
+async def run_inside(folder: Path) -> GatewayUse:
     """Ask every server, and then the gateway."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
@@ -194,11 +194,11 @@ async def run_inside(folder: Path) -> Found:
     )
     results["the Inspector"] = "\n".join(each["text"] for each in called["content"] if each["type"] == "text")
     sizes = {"official client": size, "Inspector": (len(seen), json.dumps(seen, ensure_ascii=False))}
-    return Found(lists, sizes, results, program)
+    return GatewayUse(lists, sizes, results, program)
 
 
 def wrong(found: Mapping[str, Any]) -> list[str]:
-    """Return what is not as it should be."""
+    """Return a line for each wrong result."""
     expected = {name: text for name, (_, text) in CALLS.items()} | {"the Inspector": "42"}
     faults = [
         f"{name}: {found['results'][name]}" for name, text in expected.items() if text not in found["results"][name]

@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.programs.http_module import http_module
-from bench.programs.model import PROGRAM, SINGLE, Counts, ScriptedModel, Way, scripted_model
+from bench.programs.model import PROGRAM, SINGLE, TaskCost, TaskModel, Way, scripted_model
 from bench.programs.operations import operations
 from bench.programs.records import MODULES, tables
-from bench.programs.task import FILES, Task
+from bench.programs.task import FILES, ToolTask
 from bench.programs.tasks import TASKS
-from bench.programs.tokens import Tokens
+from bench.programs.tokens import TokenCounter
 from bench.table import show
 from engine import Engine
 from engine.agent.budget import Budget
@@ -59,13 +59,13 @@ def bench(count: int, console: Console) -> list[dict[str, Any]]:
     return rows
 
 
-async def solve(tasks: Sequence[Task], advance: Callable[[], Any] = lambda: None) -> list[dict[str, Any]]:
+async def solve(tasks: Sequence[ToolTask], advance: Callable[[], Any] = lambda: None) -> list[dict[str, Any]]:
     """Return a row for each task and way, and the sums of each way.
 
     Raises:
         RuntimeError: An answer is wrong.
     """
-    tokens = await asyncio.to_thread(Tokens)
+    tokens = await asyncio.to_thread(TokenCounter)
     rows: list[dict[str, Any]] = []
     for way in WAYS:
         async with AsyncExitStack() as stack:
@@ -79,7 +79,7 @@ async def solve(tasks: Sequence[Task], advance: Callable[[], Any] = lambda: None
     return [*rows, *_sums(rows)]
 
 
-async def _solve(engine: Engine, client: ModelClient, model: ScriptedModel, task: Task, way: Way) -> Counts:
+async def _solve(engine: Engine, client: ModelClient, model: TaskModel, task: ToolTask, way: Way) -> TaskCost:
     model.begin(task, way)
     turn = Turn(use_tool_search_flow=way == PROGRAM)
     report = await Conversation(engine, client, turn=turn, budget=_BUDGET, stream=False).run(task.message)
@@ -94,7 +94,7 @@ async def _solve(engine: Engine, client: ModelClient, model: ScriptedModel, task
     return model.counts
 
 
-def _row(counts: Counts) -> dict[str, Any]:
+def _row(counts: TaskCost) -> dict[str, Any]:
     return {
         "tools": counts.tools,
         "requests": counts.requests,

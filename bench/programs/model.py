@@ -1,4 +1,4 @@
-"""`ScriptedModel`: solves a task over HTTP, in one of two ways: a call per request, or one program.
+"""`TaskModel`: solves a task over HTTP, in one of two ways: a call per request, or one program.
 
 It speaks the protocol of OpenAI. For the first way it runs the program of the task itself, and whenever that makes a
 call, the model's response is this call, and the program goes on with the result in the next request. For the second
@@ -22,8 +22,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bench.programs.task import Task
-from bench.programs.tokens import Tokens
+from bench.programs.task import ToolTask
+from bench.programs.tokens import TokenCounter
 from examples.demo.local_server import serve
 
 Way = Literal["single calls", "one program"]
@@ -38,7 +38,7 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 
 @dataclass
-class Counts:
+class TaskCost:
     """What the requests of one task have cost.
 
     Attributes:
@@ -55,7 +55,7 @@ class Counts:
     tools: int = 0
     _before: int = field(default=0, repr=False)
 
-    def add(self, tokens: Tokens, body: dict[str, Any], reply: dict[str, Any]) -> None:
+    def add(self, tokens: TokenCounter, body: dict[str, Any], reply: dict[str, Any]) -> None:
         asked = tokens.of_request(body)
         self.requests += 1
         self.input += asked
@@ -100,20 +100,20 @@ class StepwiseProgram:
             self._asked.put(("", f"{type(error).__name__}: {error}"))
 
 
-class ScriptedModel:
+class TaskModel:
     """Answers the requests of one conversation at a time."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: TokenCounter) -> None:
         self._tokens = tokens
         self._ids = itertools.count()
-        self._task: Task | None = None
+        self._task: ToolTask | None = None
         self._way: Way = PROGRAM
         self._steps: StepwiseProgram | None = None
-        self.counts = Counts()
+        self.counts = TaskCost()
 
-    def begin(self, task: Task, way: Way) -> None:
+    def begin(self, task: ToolTask, way: Way) -> None:
         """Expect the first request of a task."""
-        self._task, self._way, self._steps, self.counts = task, way, None, Counts()
+        self._task, self._way, self._steps, self.counts = task, way, None, TaskCost()
 
     async def chat(self, request: Request) -> JSONResponse:
         body = await request.json()
@@ -139,7 +139,7 @@ class ScriptedModel:
             return "There is no task.", []
         return self._step(body, self._task) if self._way == SINGLE else self._program(body, self._task)
 
-    def _step(self, body: dict[str, Any], task: Task) -> tuple[str, Calls]:
+    def _step(self, body: dict[str, Any], task: ToolTask) -> tuple[str, Calls]:
         if self._steps is None:
             self._steps = StepwiseProgram(task.program)
         else:
@@ -150,7 +150,7 @@ class ScriptedModel:
         known = {each["function"]["name"] for each in body["tools"]}
         return "", [(next((each for each in known if each.replace("__", "_") == name), name), given)]
 
-    def _program(self, body: dict[str, Any], task: Task) -> tuple[str, Calls]:
+    def _program(self, body: dict[str, Any], task: ToolTask) -> tuple[str, Calls]:
         messages = body["messages"]
         if messages[-1]["role"] == "tool" and _last_calls(messages) == {"execute"}:
             return messages[-1]["content"].partition("\nCalls: ")[0].removeprefix("value:\n"), []
@@ -181,8 +181,8 @@ def _value(text: str) -> Any:
 
 
 @asynccontextmanager
-async def scripted_model(tokens: Tokens) -> AsyncIterator[tuple[ScriptedModel, str]]:
+async def scripted_model(tokens: TokenCounter) -> AsyncIterator[tuple[TaskModel, str]]:
     """Serve the model. Yields it and its base URL."""
-    model = ScriptedModel(tokens)
+    model = TaskModel(tokens)
     async with serve(Starlette(routes=[Route("/chat/completions", model.chat, methods=["POST"])])) as url:
         yield model, url

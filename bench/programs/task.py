@@ -1,4 +1,4 @@
-"""`Task`, and what the tasks of the benchmark have in common."""
+"""`ToolTask`, and what the tasks of the benchmark have in common."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def table(path):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ToolTask:
     """A task.
 
     Attributes:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from bench.programs.records import Tables
-from bench.programs.task import CSV, EVERY, Task, names_of, row_of, rows_with
+from bench.programs.task import CSV, EVERY, ToolTask, names_of, row_of, rows_with
 
 
 def _won(t: Tables, customer: int) -> int:
@@ -39,8 +39,8 @@ def _slow_replies(t: Tables) -> list[str]:
     return sorted({row_of(t["customers"], row_of(t["tickets"], each)["customer"])["name"] for each in slow})
 
 
-TASKS: tuple[Task, ...] = (
-    Task(
+TASKS: tuple[ToolTask, ...] = (
+    ToolTask(
         "What is the total amount of the won deals of our customers in Rome?",
         EVERY
         + """\
@@ -51,7 +51,7 @@ for customer in every(tools.crm_find_customers, field="city", value="Rome"):
 """,
         lambda t: sum(_won(t, each["id"]) for each in rows_with(t["customers"], city="Rome")),
     ),
-    Task(
+    ToolTask(
         "For each supplier, find its products and give the value of the stock: price times stock.",
         EVERY
         + """\
@@ -62,7 +62,7 @@ for supplier in every(tools.shop_list_suppliers):
 """,
         _stock_value,
     ),
-    Task(
+    ToolTask(
         "Which employee has closed the most tickets? Find the closed tickets and get the employee.",
         EVERY
         + """\
@@ -73,7 +73,7 @@ answer = [tools.staff_get_employee(id=number)["name"], count]
 """,
         _busiest,
     ),
-    Task(
+    ToolTask(
         "How many days were the employees of each team absent? List the teams and find the employees and absences.",
         EVERY
         + """\
@@ -92,7 +92,7 @@ for team in every(tools.staff_list_teams):
             for team in t["teams"]
         },
     ),
-    Task(
+    ToolTask(
         "Count the tickets that are high priority, low priority, open and closed.",
         """\
 answer = [tools.desk_count_tickets(field="priority", value=value)["count"] for value in ("high", "low")]
@@ -103,7 +103,7 @@ answer += [tools.desk_count_tickets(field="state", value=value)["count"] for val
             *(len(rows_with(t["tickets"], state=value)) for value in ("open", "closed")),
         ],
     ),
-    Task(
+    ToolTask(
         "Which products have no stock left or fewer than 3 pieces, and from which supplier are they? "
         "List the products, and get each product and supplier.",
         EVERY
@@ -118,7 +118,7 @@ for product in every(tools.shop_list_products):
             [row["name"], row_of(t["suppliers"], row["supplier"])["name"]] for row in t["products"] if row["stock"] < 3
         ],
     ),
-    Task(
+    ToolTask(
         "Read regions.csv from the workspace. What is the won amount of deals of the customers in each region?",
         EVERY
         + CSV
@@ -132,7 +132,7 @@ for row in table("regions.csv"):
 """,
         _regions,
     ),
-    Task(
+    ToolTask(
         "Write a file report.csv with one line for each customer in Oslo: name, number of orders. "
         "Find the customers, count the orders, and tell me how many lines there are.",
         EVERY
@@ -149,7 +149,7 @@ answer = [len(lines) - 1, lines[1]]
             f"{oslo[0]['name']},{len(rows_with(t['orders'], customer=oslo[0]['id']))}",
         ],
     ),
-    Task(
+    ToolTask(
         "Which customers had to wait more than 60 hours for a reply? List the replies, get each reply, "
         "its ticket and the customer.",
         EVERY
@@ -164,7 +164,7 @@ answer = sorted(names)
 """,
         _slow_replies,
     ),
-    Task(
+    ToolTask(
         "Set the stage of every open deal of customer 5 and customer 7 to lost: find the deals and update each deal. "
         "How many did you update?",
         EVERY
@@ -180,7 +180,7 @@ for customer in (5, 7):
             len(rows_with(t["deals"], customer=5, stage="open")) + len(rows_with(t["deals"], customer=7, stage="open"))
         ),
     ),
-    Task(
+    ToolTask(
         "Find the small customers in Lyon, and count the tickets of each customer.",
         EVERY
         + """\
@@ -195,7 +195,7 @@ for customer in every(tools.crm_find_customers, field="city", value="Lyon"):
             for row in rows_with(t["customers"], city="Lyon", segment="small")
         ],
     ),
-    Task(
+    ToolTask(
         "What is the average salary of the employees of each team? List the teams and find their employees.",
         EVERY
         + """\
@@ -215,7 +215,7 @@ for team in every(tools.staff_list_teams):
             for team in t["teams"]
         },
     ),
-    Task(
+    ToolTask(
         "What are the returned orders worth? Find the orders with the status returned, and get each product's price.",
         EVERY
         + """\
@@ -230,7 +230,7 @@ for order in every(tools.shop_find_orders, field="status", value="returned"):
             for row in rows_with(t["orders"], status="returned")
         ),
     ),
-    Task(
+    ToolTask(
         "Create a note for each customer of Porto with the title 'Visit', and count the notes with that name then.",
         EVERY
         + """\
@@ -240,7 +240,7 @@ answer = tools.crm_count_notes(field="name", value="Visit")["count"]
 """,
         lambda t: len(rows_with(t["customers"], city="Porto")),
     ),
-    Task(
+    ToolTask(
         "Which articles about repair have more than 300 views? Find the articles.",
         EVERY
         + """\
@@ -249,7 +249,7 @@ answer = [each["name"] for each in articles if each["views"] > 300]
 """,
         lambda t: [row["name"] for row in rows_with(t["articles"], topic="repair") if row["views"] > 300],
     ),
-    Task(
+    ToolTask(
         "Read rates.csv. What are the products of each supplier worth with the tax of its country? "
         "Find the suppliers of each country and their products.",
         EVERY
@@ -274,7 +274,7 @@ for row in table("rates.csv"):
             for country, rate in (("Italy", 22), ("Norway", 25), ("France", 20))
         },
     ),
-    Task(
+    ToolTask(
         "Who leads each team, and in which city does the leader work? List the teams, get each team and employee.",
         EVERY
         + """\
@@ -287,7 +287,7 @@ for team in every(tools.staff_list_teams):
             [team["name"], (lead := row_of(t["employees"], team["lead"]))["name"], lead["city"]] for team in t["teams"]
         ],
     ),
-    Task(
+    ToolTask(
         "Which customers have open tickets with high priority, and which employee is their manager? "
         "Find the tickets, and get the customers and employees.",
         EVERY
@@ -304,7 +304,7 @@ for ticket in every(tools.desk_find_tickets, field="priority", value="high"):
             for each in dict.fromkeys(row["customer"] for row in rows_with(t["tickets"], priority="high", state="open"))
         ],
     ),
-    Task(
+    ToolTask(
         "Close tickets 3, 9, 12 and 20: update the state of each ticket to closed, and get the tickets to check it.",
         """\
 for number in (3, 9, 12, 20):
@@ -313,7 +313,7 @@ answer = [tools.desk_get_ticket(id=number)["state"] for number in (3, 9, 12, 20)
 """,
         lambda _: ["closed"] * 4,
     ),
-    Task(
+    ToolTask(
         "Which five customers ordered the most pieces? List the customers and find the orders of each customer.",
         EVERY
         + """\

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from engine.stores.embedder import TOKENIZER
 
 
-class Tokens:
+class TokenCounter:
     """Counts the tokens of requests and responses.
 
     A request is counted as its JSON text. Providers write it in other ways, but need every part of it.

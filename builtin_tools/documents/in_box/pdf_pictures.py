@@ -63,7 +63,7 @@ def rendered(page: PdfPage, scale: float) -> Picture:
 
 
 def rendered_without(page: PdfPage, scale: float, texts: dict[int, Any]) -> Picture:
-    """Render a page without some objects of text, which are not changed lastingly."""
+    """Render a page without some of its text objects, and restore them."""
     modes = [(each, raw.FPDFTextObj_GetTextRenderMode(each)) for each in texts.values()]
     try:
         for each, _ in modes:
@@ -75,7 +75,7 @@ def rendered_without(page: PdfPage, scale: float, texts: dict[int, Any]) -> Pict
 
 
 def rendered_striking(page: PdfPage, scale: float, texts: dict[int, Any]) -> Picture:
-    """Render a page with some objects of text in another colour, which are not changed lastingly."""
+    """Render a page with some of its text objects in a striking colour, and restore them."""
     colours = []
     for each in texts.values():
         fill, stroke = (c_uint(), c_uint(), c_uint(), c_uint()), (c_uint(), c_uint(), c_uint(), c_uint())

@@ -1,4 +1,4 @@
-"""Engines that share the Tor of a home know of each other by locked files."""
+"""Engines that share one Tor process find each other by the files that they hold locked."""
 
 import os
 from pathlib import Path

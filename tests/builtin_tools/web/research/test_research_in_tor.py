@@ -102,7 +102,7 @@ def test_40_questions_and_20_facts_through_tor_have_only_quotations_that_are_on_
         assert check["removed"] == 1, "the invented quotation"
         assert [each["quote"] for each in check["evidence"] if not is_on_page(each["url"], each["quote"])] == []
 
-    # Nothing left by another way. The model is on loopback.
+    # Nothing left the machine except through Tor. The scripted model is on loopback.
     assert packets["socks"] > 0
     assert (packets["outside"], packets["relays"]) == (0, 0)
     assert {route for answer in answers.values() for route in answer["routes"]} == {"Tor"}
