@@ -59,10 +59,12 @@ image=$!
 as_user env "${carried[@]}" make setup PYTHON=/usr/bin/python3 || stop "the environment of $user could not be created; see above"
 wait "$image" || stop "the image for the Docker tests could not be built; see above"
 
-# Skip tests that do not depend on privileges: Jupyter's clients, the benchmark, and the packs, whose boxes are the same.
+# Skip tests that do not depend on privileges: Jupyter's clients, the benchmark, what starts no box, and the packs, whose
+# boxes are the same.
 say "the sandbox as an ordinary user"
-without=(tests/sandbox/kernels/jupyter tests/sandbox/soak/test_bench_in_short.py)
-boxes=(tests/sandbox tests/builtin_tools/{bridge,kernels,test_execute.py,test_job_agents.py})
+without=(tests/sandbox/{wire,secrets,kernels/jupyter,soak/test_bench_in_short.py})
+without+=(tests/sandbox/egress/test_{addresses,heads,resolve,rules}.py)
+boxes=(tests/sandbox tests/builtin_tools/{bridge/test_programs.py,test_execute.py})
 as_user env "${carried[@]}" .venv/bin/python -m pytest "${boxes[@]}" "${without[@]/#/--ignore=}" \
     -m "not soak and not services and not docker" -p no:cacheprovider -n 4 --dist loadfile --no-loadscope-reorder
 
