@@ -1,5 +1,8 @@
 """The default backend passes the self-check."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from sandbox.namespace.backend import NamespaceSandbox
@@ -9,7 +12,10 @@ pytestmark = [pytest.mark.escapes, pytest.mark.spec("BOX-14")]
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_default_backend_passes_every_check(box: NamespaceSandbox) -> None:
+async def test_the_default_backend_passes_every_check(
+    box: NamespaceSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # tests in other processes use the folder that all share
     told: list[Finding] = []
     findings = await self_check(box, on_result=told.append, escapes=False)
     assert told == findings
