@@ -11,13 +11,12 @@ pytestmark = [pytest.mark.escapes, pytest.mark.spec("BOX-14")]
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_default_backend_passes_every_check(box: NamespaceSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_default_backend_passes_every_check(box: NamespaceSandbox) -> None:
     told: list[Finding] = []
-    # Tests in other processes use the folder that all share. `tmp_path` is too long for the path of a socket.
-    with tempfile.TemporaryDirectory() as folder:
-        monkeypatch.setattr(tempfile, "tempdir", folder)
+    # Other tests may create files in the shared temporary folder, and sockets below `tmp_path` would have too long a path.
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
         findings = await self_check(box, on_result=told.append, escapes=False)
-        monkeypatch.undo()
     assert told == findings
     assert [f"{each.name}: {each.detail}" for each in findings if each.failed] == []
     assert [each.name for each in findings if each.verdict is Verdict.SKIPPED] == []
