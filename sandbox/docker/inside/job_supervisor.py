@@ -20,6 +20,7 @@ from sandbox.linux.attend import WorkerEnd, wake_on_child
 from sandbox.linux.watch import Used
 
 _FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
+_KILL_AGAIN_S = 0.01
 _READ = 1 << 16
 
 
@@ -57,10 +58,9 @@ class JobSupervisor:
             reason = self._wait(limits, watch)
         finally:
             used = watch.used_alone(self._running.pid) if self._results.complete else None
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
+            _kill_all()
             if used is None:
-                self._reap(0)  # every process of the job is dead before the engine gets the answer
+                self._reap_all()  # every process of the job is dead before the engine gets the answer
         self._flows.read_out()
         self._results.drain()
         self._pass_on_the_rest(limits["output_bytes"])
@@ -93,8 +93,8 @@ class JobSupervisor:
             if channel in events and not self._results.drain() and events[channel] & select.POLLHUP:
                 self._poller.unregister(channel)
             if self._woken in events:
-                os.read(self._woken, _READ)
-                self._reap(os.WNOHANG)
+                self._clear_wake_up()
+                self._reap()
             self._carry(events)
             self._outbox.flush()
             self._pass_on()
@@ -188,14 +188,34 @@ class JobSupervisor:
             self._poller.unregister(descriptor)
         os.close(descriptor)
 
-    def _reap(self, how: int) -> None:
-        """Reap child processes. With WNOHANG, reap those that have ended; with 0, wait for all of them."""
+    def _reap_all(self) -> None:
+        """Kill and reap processes until none is left.
+
+        One signal to all processes is not enough in gVisor, where it can miss a child that is being forked meanwhile.
+        """
+        while self._reap():
+            select.select([self._woken], [], [], _KILL_AGAIN_S)
+            self._clear_wake_up()
+            _kill_all()
+
+    def _clear_wake_up(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._woken, _READ)
+
+    def _reap(self) -> bool:
+        """Reap the processes that have ended. Return whether others are left."""
         while True:
             try:
-                pid, status = os.waitpid(-1, how)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return True
             if pid == self._running.pid:
                 self._status = status
+
+
+def _kill_all() -> None:
+    """Send SIGKILL to every process but process 1."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
