@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+PROC = "/proc"  # the folder of the caller's pid namespace; the functions also take that of another one
 _CHUNK = 1 << 14
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before it runs a line (measured). This is address space, not memory: an option limits
@@ -51,10 +52,10 @@ class CpuReading(NamedTuple):
     started: bytes
 
 
-def read(path: str) -> bytes:
+def read(path: str, proc: str = PROC) -> bytes:
     """Return the contents of a file below /proc; b"" if it cannot be read, for example because the process is gone."""
     try:
-        descriptor = os.open(f"/proc/{path}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{proc}/{path}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:  # without `open`, whose buffering and checks cost more than the read
@@ -68,6 +69,11 @@ def read(path: str) -> bytes:
         os.close(descriptor)
 
 
+def at_start() -> tuple[int, int]:
+    """Return this process's own memory (see `MemoryReading`) and its peak memory, in bytes, before it runs a job."""
+    return memory("self").own, status_bytes("self/status", b"VmHWM:")
+
+
 def data_in_use() -> dict[str, int]:
     """Return, for each language, the bytes that RLIMIT_DATA counts although a job does not use them.
 
@@ -77,36 +83,36 @@ def data_in_use() -> dict[str, int]:
     return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
 
-def memory(pid: str) -> MemoryReading:
+def memory(pid: str, proc: str = PROC) -> MemoryReading:
     """Return the memory of a process, from its status file. Pages that it shares with others count in full."""
-    status = read(f"{pid}/status")
-    own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
+    status = read(f"{pid}/status", proc)
+    own = sum(field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
     threads = _field(status, b"\nThreads:")
-    return MemoryReading(own, _field_bytes(status, b"RssShmem:"), _field_bytes(status, b"VmSize:"), threads)
+    return MemoryReading(own, field_bytes(status, b"RssShmem:"), field_bytes(status, b"VmSize:"), threads)
 
 
-def proportional(pid: str) -> MemoryReading:
+def proportional(pid: str, proc: str = PROC) -> MemoryReading:
     """Return the memory of a process, with each shared page divided among the processes that share it.
 
     Where the kernel does not provide that number, shared pages count in full.
     """
-    plain = memory(pid)
-    rollup = read(f"{pid}/smaps_rollup")
+    plain = memory(pid, proc)
+    rollup = read(f"{pid}/smaps_rollup", proc)
     if not rollup:
         return plain
-    own = sum(_field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
-    own += status_bytes(f"{pid}/status", b"VmPTE:")
-    return MemoryReading(own, _field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
+    own = sum(field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
+    own += status_bytes(f"{pid}/status", b"VmPTE:", proc)
+    return MemoryReading(own, field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
 
 
-def shared_mappings(pids: Iterable[str]) -> int:
+def shared_mappings(pids: Iterable[str], proc: str = PROC) -> int:
     """Return the size in bytes of the shared memory that these processes map, touched or not, unless a file backs it.
 
     Memory that several of the processes map counts once.
     """
     sizes: dict[bytes, int] = {}
     for pid in pids:
-        for line in read(f"{pid}/maps").splitlines():
+        for line in read(f"{pid}/maps", proc).splitlines():
             fields = line.split(None, _NAME)
             if len(fields) > _NAME and fields[_NAME].startswith(_SHARED_NAMES):
                 first, _, last = fields[0].partition(b"-")
@@ -115,9 +121,9 @@ def shared_mappings(pids: Iterable[str]) -> int:
     return sum(sizes.values())
 
 
-def cpu(pid: str) -> CpuReading | None:
+def cpu(pid: str, proc: str = PROC) -> CpuReading | None:
     """Return the CPU time that a process has used; None if the process is gone."""
-    fields = read(f"{pid}/stat").rpartition(b")")[2].split()
+    fields = read(f"{pid}/stat", proc).rpartition(b")")[2].split()
     if not fields:
         return None
     own = int(fields[_UTIME]) + int(fields[_STIME])
@@ -132,7 +138,7 @@ def cpu_clock_s(pid: int) -> float:
     return 0.0
 
 
-def written_bytes(pid: str) -> int | None:
+def written_bytes(pid: str, proc: str = PROC) -> int | None:
     """Return the bytes that a process and the children it waited for have written.
 
     This is the larger of the bytes passed to `write` and the bytes written to disk: only the former include
@@ -140,7 +146,7 @@ def written_bytes(pid: str) -> int | None:
     cannot be read, for example because the process runs an unreadable program.
     """
     try:
-        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
+        with open(f"{proc}/{pid}/io", "rb", buffering=0) as file:
             text = b"\n" + file.read()
     except PermissionError:
         return None
@@ -149,9 +155,9 @@ def written_bytes(pid: str) -> int | None:
     return max(_field(text, b"\nwchar:"), _field(text, b"\nwrite_bytes:"))
 
 
-def status_bytes(path: str, field: bytes) -> int:
+def status_bytes(path: str, field: bytes, proc: str = PROC) -> int:
     """Return a field of a status file, converted from KiB to bytes."""
-    return _field_bytes(read(path), field)
+    return field_bytes(read(path, proc), field)
 
 
 def free_bytes(path: str) -> int:
@@ -160,7 +166,8 @@ def free_bytes(path: str) -> int:
     return found.f_bfree * found.f_frsize
 
 
-def _field_bytes(text: bytes, field: bytes) -> int:
+def field_bytes(text: bytes, field: bytes) -> int:
+    """Return a field of the text of a status file, converted from KiB to bytes; 0 if it is missing."""
     return _field(text, field) * 1024
 
 

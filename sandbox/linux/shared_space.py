@@ -17,13 +17,22 @@ _CLOCK_STEP_S = 1.0  # a file system's clock may lag
 
 
 class SharedSpace:
-    """Measures the space that a job uses below `folder`. Create it before the job begins. `limit` is in bytes."""
+    """Measures the space that a job uses below `folder`. Create it before the job begins, or soon afterwards."""
 
-    def __init__(self, folder: str, limit: int) -> None:
+    def __init__(self, folder: str, limit: int, free_before: int = -1, proc: str = readings.PROC) -> None:
+        """Begin to measure.
+
+        Args:
+            folder: The folder.
+            limit: The space that the job may use, in bytes.
+            free_before: The free space of the file system before the job began, in bytes; -1 for what is free now.
+            proc: Where the job's processes are listed.
+        """
         self._folder = folder
         self._limit = limit
+        self._proc = proc
         self._started = time.time() - _CLOCK_STEP_S
-        self._free_before = self._free = readings.free_bytes(folder)
+        self._free_before = self._free = readings.free_bytes(folder) if free_before < 0 else free_before
         self._written: dict[str, int] = {}
         self._unspent = 0
         self._charged = 0
@@ -54,7 +63,7 @@ class SharedSpace:
         before, self._written = self._written, {}
         since = 0
         for pid in pids:
-            written = readings.written_bytes(pid)
+            written = readings.written_bytes(pid, self._proc)
             if written is None:
                 return self._free_before
             self._written[pid] = written

@@ -110,6 +110,11 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
+def setns(descriptor: int, kinds: int) -> None:
+    """Join namespaces of the process of a pidfd. With CLONE_NEWPID, only processes forked later are in the new one."""
+    _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(kinds)), "setns")
+
+
 def pivot_root(new_root: str, put_old: str) -> None:
     syscall(_SYS_PIVOT_ROOT, new_root.encode(), put_old.encode())
 

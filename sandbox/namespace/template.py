@@ -4,16 +4,20 @@ The template is process 1 of a pid namespace that contains all its boxes, so kil
 Standard library only.
 """
 
+import contextlib
 import os
 import socket
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
-from sandbox.forkserver import preload
+from sandbox.forkserver import orders, preload
 from sandbox.forkserver.template import BOX_BROKE, TemplateLoop, keep_only
 from sandbox.linux import cgroups, landlock, seccomp, syscalls
-from sandbox.namespace import box, confine, rootfs
+from sandbox.namespace import box, confine, direct_worker, empty_boxes, rootfs
+from sandbox.namespace.empty_boxes import EmptyBox, EmptyBoxes
 from sandbox.wire import paths
 
 _NEW = (
@@ -35,12 +39,14 @@ class NamespaceTemplatePlan:
         preload: Modules to import once.
         box_uid: The id of the host user that a box's user is mapped to, as seen from the template.
         path: The folders in the PATH of its boxes.
+        init: The path of the native process 1; "" to do without.
     """
 
     root: rootfs.RootPlan
     preload: tuple[str, ...]
     box_uid: int
     path: tuple[str, ...]
+    init: str
 
 
 class NamespaceTemplate(TemplateLoop):
@@ -49,6 +55,7 @@ class NamespaceTemplate(TemplateLoop):
     def __init__(self, plan: NamespaceTemplatePlan, control: socket.socket, groups: cgroups.Groups | None) -> None:
         super().__init__(control, groups)
         self._plan = plan
+        self._direct: dict[int, EmptyBox] = {}  # box id -> the box, with its worker
 
     def prepare(self) -> list[str]:
         """Build the root folder and import the libraries.
@@ -59,6 +66,7 @@ class NamespaceTemplate(TemplateLoop):
         Raises:
             OSError: The root cannot be created.
         """
+        program = empty_boxes.open_program(self._plan.init) if self._plan.init else -1
         rootfs.build(self._plan.root)
         sys.path[:] = [p for p in sys.path if os.path.exists(p)]
         os.environ.clear()
@@ -66,6 +74,11 @@ class NamespaceTemplate(TemplateLoop):
         missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
         filters = confine.NamespaceFilters(seccomp.program(rootfs.BOX_ID), seccomp.program_for_a_workspace())
         self._box_plan = box.NamespaceBoxPlan(filters, landlock.abi())
+        if program >= 0:
+            own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            self._direct_plan = direct_worker.DirectPlan(filters, landlock.abi(), own_pids)
+            self._empty = EmptyBoxes(program, self._plan.box_uid)
+            os.close(program)
         sys.dont_write_bytecode = True
         return missing
 
@@ -77,9 +90,7 @@ class NamespaceTemplate(TemplateLoop):
         """
         mapped_read, mapped_write = os.pipe2(os.O_CLOEXEC)
         try:
-            if os.geteuid() == 0:  # so that a job can open /dev/stdout, which is a pipe, by name
-                for pipe in given[1:]:
-                    os.fchown(pipe, self._plan.box_uid, self._plan.box_uid)
+            self._give_pipes(given)
             pid = syscalls.clone(_NEW)
             if pid == 0:
                 self._become_box((*given, mapped_read), group)
@@ -89,6 +100,53 @@ class NamespaceTemplate(TemplateLoop):
         finally:
             os.close(mapped_read)
             os.close(mapped_write)
+
+    @contextlib.contextmanager
+    def fork_direct(
+        self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None
+    ) -> Iterator[Sequence[int]]:
+        """Take an empty box and fork its worker. See `TemplateLoop.fork_direct`.
+
+        Raises:
+            OSError: The box cannot be created.
+        """
+        self._give_pipes(given)
+        box = self._empty.take()
+        try:
+            pid = direct_worker.fork_into(box, self._direct_plan, given, group)
+        except BaseException:
+            box.close()
+            raise
+        self._direct[box_id] = box
+        self.when_ended(os.pidfd_open(pid), partial(self._worker_ended, box_id, pid))
+        self.when_ended(box.pidfd, partial(self._box_ended, box_id))
+        yield (box.line.fileno(), *box.shown)
+        box.line.close()
+        for descriptor in box.shown:
+            os.close(descriptor)
+
+    def kill(self, box_id: int) -> None:
+        """Kill a box, unless it has ended."""
+        if box_id in self._direct:
+            empty_boxes.end(self._direct[box_id])
+        else:
+            super().kill(box_id)
+
+    def _worker_ended(self, box_id: int, pid: int) -> None:
+        _, status, used = os.wait4(pid, 0)
+        cpu_s, peak = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+        ended = {"op": "ended", "id": box_id, "status": status, "cpu_s": cpu_s, "peak_bytes": peak}
+        orders.send(self._control, ended)
+
+    def _box_ended(self, box_id: int) -> None:
+        del self._direct[box_id]
+        self.report_gone(box_id)
+
+    def _give_pipes(self, given: tuple[int, int, int]) -> None:
+        """Let the box's user own its pipes, so that a job can open /dev/stdout by name."""
+        if os.geteuid() == 0:
+            for pipe in given[1:]:
+                os.fchown(pipe, self._plan.box_uid, self._plan.box_uid)
 
     def _become_box(self, given: tuple[int, int, int, int], group: cgroups.Group | None) -> NoReturn:
         """Become a box, in the new process. Never returns."""
