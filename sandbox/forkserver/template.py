@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -80,17 +80,18 @@ class TemplateLoop:
         raise NotImplementedError
 
     def fork_direct(
-        self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None
+        self, box_id: int, given: tuple[int, int], group: cgroups.Group | None
     ) -> AbstractContextManager[Sequence[int]]:
         """Fork the worker of a box whose process 1 only keeps it, so that the engine talks to the worker directly.
 
         Args:
             box_id: The number that the engine uses for the box.
-            given: The descriptors of the worker's channel, stdout and stderr.
+            given: The descriptors of the worker's stdout and stderr.
             group: The control group of the box; None without control groups.
 
         Returns:
-            Descriptors for the engine, open until the context ends: the line to process 1, the box's /proc, its tmpfs.
+            Descriptors for the engine, open until the context ends: the worker's channel, the line to process 1, the
+            box's /proc, and its tmpfs.
 
         Raises:
             OSError: The worker cannot be forked.
@@ -132,27 +133,26 @@ class TemplateLoop:
                     signal.pidfd_send_signal(pidfd, self.kill_signal)
 
     def _fork(self, box_id: int, *, direct: bool) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
         group = self._groups.make(box_id) if self._groups else None
-        opened = [ours.fileno(), theirs.fileno(), out_read, out_write, err_read, err_write]
-        opened += group.descriptors if group else ()
-        given = (theirs.fileno(), out_write, err_write)
         try:
-            if direct:
-                ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before anyone can write
-                forked = self.fork_direct(box_id, given, group)
-            else:
-                self.fork_box(box_id, given, group)
-                forked = contextlib.nullcontext(())
-            with forked as others:
-                orders.send(self._control, {"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read, *others])
+            forked = (self.fork_direct if direct else self._fork_attended)(box_id, (out_write, err_write), group)
+            with forked as (channel, *others):
+                orders.send(self._control, {"op": "box", "id": box_id}, [channel, out_read, err_read, *others])
         finally:
-            ours.detach()
-            theirs.detach()
-            for descriptor in opened:
+            for descriptor in (out_read, out_write, err_read, err_write, *(group.descriptors if group else ())):
                 os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _fork_attended(
+        self, box_id: int, given: tuple[int, int], group: cgroups.Group | None
+    ) -> Iterator[Sequence[int]]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with ours:
+            with theirs:
+                self.fork_box(box_id, (theirs.fileno(), *given), group)
+            yield (ours.fileno(),)
 
     def _reap_box(self, pidfd: int) -> None:
         self._poller.unregister(pidfd)

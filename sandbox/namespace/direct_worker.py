@@ -31,13 +31,13 @@ class DirectPlan:
     own_pids: int
 
 
-def fork_into(box: EmptyBox, plan: DirectPlan, given: tuple[int, int, int], group: Group | None) -> int:
+def fork_into(box: EmptyBox, plan: DirectPlan, given: tuple[int, int], group: Group | None) -> int:
     """Fork the worker of a box. It isolates itself, announces itself on its channel, and waits for a job there.
 
     Args:
         box: The box, which has no worker.
         plan: What the worker is created with.
-        given: The descriptors of its channel, stdout and stderr.
+        given: The descriptors of its stdout and stderr.
         group: The control group of the box; None without control groups.
 
     Returns:
@@ -58,7 +58,7 @@ def fork_into(box: EmptyBox, plan: DirectPlan, given: tuple[int, int, int], grou
     return pid
 
 
-def _become(box: EmptyBox, plan: DirectPlan, given: tuple[int, int, int], group: Group | None) -> NoReturn:
+def _become(box: EmptyBox, plan: DirectPlan, given: tuple[int, int], group: Group | None) -> NoReturn:
     """Become the worker, in the new process. Never returns."""
     try:
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)  # here, /proc is still writable
@@ -72,8 +72,8 @@ def _become(box: EmptyBox, plan: DirectPlan, given: tuple[int, int, int], group:
         syscalls.drop_bounding_set()
         rules = landlock.ruleset(plan.landlock_abi, WRITABLE) if plan.landlock_abi else -1
         nothing = os.open("/dev/null", os.O_RDONLY)
-        channel, out, err = given
+        _, channel = box.channel
         confinement = confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group)
-        confine.become(confinement, (nothing, out, err, channel, channel), announced=True)
+        confine.become(confinement, (nothing, *given, channel, channel), announced=True)
     finally:
         os._exit(1)

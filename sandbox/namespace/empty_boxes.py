@@ -28,16 +28,18 @@ class EmptyBox:
         line: The socket that is connected to process 1.
         pidfd: A descriptor of process 1; -1 until it exists.
         shown: Descriptors of the box's /proc and of its tmpfs; () until it is isolated.
+        channel: The two ends of the worker's channel: the engine's and the worker's; () until it is isolated.
     """
 
     line: socket.socket
     pidfd: int = -1
     shown: tuple[int, ...] = ()
+    channel: tuple[int, ...] = ()
 
     def close(self) -> None:
         """Close all descriptors. Process 1 ends once nobody else holds the other end of its line."""
         self.line.close()
-        for descriptor in (self.pidfd, *self.shown):
+        for descriptor in (self.pidfd, *self.shown, *self.channel):
             if descriptor >= 0:
                 os.close(descriptor)
 
@@ -115,10 +117,10 @@ class EmptyBoxes:
                 raise OSError(number, f"cannot create the namespaces of a box: {os.strerror(number)}")
             box.pidfd = descriptors[0]
         try:
-            report, shown = process_one.receive(box.line)
+            report, received = process_one.receive(box.line)
         except EOFError:
             raise OSError("process 1 of a new box has ended") from None
-        box.shown = tuple(shown)
+        box.shown, box.channel = tuple(received[:2]), tuple(received[2:])
         if report.kind != OrderKind.READY:
             raise OSError(report.error, f"a box cannot be isolated: {report.load.decode(errors='replace')}")
 

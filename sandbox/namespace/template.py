@@ -90,7 +90,7 @@ class NamespaceTemplate(TemplateLoop):
         """
         mapped_read, mapped_write = os.pipe2(os.O_CLOEXEC)
         try:
-            self._give_pipes(given)
+            self._give_pipes(given[1:])
             pid = syscalls.clone(_NEW)
             if pid == 0:
                 self._become_box((*given, mapped_read), group)
@@ -102,9 +102,7 @@ class NamespaceTemplate(TemplateLoop):
             os.close(mapped_write)
 
     @contextlib.contextmanager
-    def fork_direct(
-        self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None
-    ) -> Iterator[Sequence[int]]:
+    def fork_direct(self, box_id: int, given: tuple[int, int], group: cgroups.Group | None) -> Iterator[Sequence[int]]:
         """Take an empty box and fork its worker. See `TemplateLoop.fork_direct`.
 
         Raises:
@@ -120,10 +118,13 @@ class NamespaceTemplate(TemplateLoop):
         self._direct[box_id] = box
         self.when_ended(os.pidfd_open(pid), partial(self._worker_ended, box_id, pid))
         self.when_ended(box.pidfd, partial(self._box_ended, box_id))
-        yield (box.line.fileno(), *box.shown)
-        box.line.close()
-        for descriptor in box.shown:
-            os.close(descriptor)
+        engines, workers = box.channel
+        try:
+            yield (engines, box.line.fileno(), *box.shown)
+        finally:
+            box.line.close()
+            for descriptor in (engines, workers, *box.shown):
+                os.close(descriptor)
 
     def kill(self, box_id: int) -> None:
         """Kill a box, unless it has ended."""
@@ -142,10 +143,10 @@ class NamespaceTemplate(TemplateLoop):
         del self._direct[box_id]
         self.report_gone(box_id)
 
-    def _give_pipes(self, given: tuple[int, int, int]) -> None:
+    def _give_pipes(self, pipes: tuple[int, int]) -> None:
         """Let the box's user own its pipes, so that a job can open /dev/stdout by name."""
         if os.geteuid() == 0:
-            for pipe in given[1:]:
+            for pipe in pipes:
                 os.fchown(pipe, self._plan.box_uid, self._plan.box_uid)
 
     def _become_box(self, given: tuple[int, int, int, int], group: cgroups.Group | None) -> NoReturn:

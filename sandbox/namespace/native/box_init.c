@@ -5,8 +5,8 @@
  * box's only user to HOST_ID, and answers with an errno and, if that is 0, a pidfd of the process.
  *
  * That process isolates itself as `sandbox/namespace/box.py` does, and is process 1 of the box from then on. It tells
- * the line that the box is ready, sending descriptors of its /proc and of its tmpfs, then carries out `struct order`s
- * from the line and reaps orphans. The box ends with it: when the line is closed, when its time is up, or when the
+ * the line that the box is ready, sending descriptors of its /proc, of its tmpfs, and of the two ends of the worker's
+ * channel to the engine, then carries out `struct order`s from the line and reaps orphans. The box ends with it: when the line is closed, when its time is up, or when the
  * program, its template or their supervisor ends.
  *
  * A worker, forked by the template into the box, runs the job and talks to the engine directly. Nothing that the job
@@ -52,6 +52,7 @@
 #define INODES 65536
 #define LISTEN_BACKLOG 128
 #define MOST_FILES 5 /* descriptors of a control group: memory limit, memory events, pids limit, CPU time, sockets */
+#define SHOWN 4      /* descriptors that are sent when a box is ready */
 #define WORKER 2     /* the worker's pid: it is the first process forked into the box */
 
 enum { READY = 'r', FAILED = 'f', GROUP = 'g', START = 's', SIGNAL = 'n', DEADLINE = 'd', STOP = 'p', KILL = 'k' };
@@ -89,9 +90,9 @@ static uint64_t now_ms(void) {
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Sends `size` bytes with up to two descriptors. */
+/* Sends `size` bytes with up to SHOWN descriptors. */
 static int send_with(int where, const void *data, size_t size, const int *descriptors, int count) {
-    char room[CMSG_SPACE(2 * sizeof(int))] = {0};
+    char room[CMSG_SPACE(SHOWN * sizeof(int))] = {0};
     struct iovec part = {(void *)data, size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     if (count > 0) {
@@ -371,12 +372,18 @@ static void become_process_1(int mapped) {
     sigprocmask(SIG_BLOCK, &children, NULL);
     signal(SIGCHLD, SIG_DFL);
     int child_events = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-    int shown[] = {open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), open(BOX, O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    int shown[SHOWN] = {open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), open(BOX, O_PATH | O_DIRECTORY | O_CLOEXEC)};
     if (child_events < 0 || shown[0] < 0 || shown[1] < 0) give_up("open the box's folders");
-    report.kind = READY;
-    if (send_with(line, &report, sizeof report, shown, 2) < 0) _exit(0);
-    close(shown[0]);
     disk = shown[1];
+    /* Created here, because a socket shows its network namespace, and who created it, to the job that holds it. */
+    int names_senders = 1;
+    need(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, shown + 2), "create the worker's channel");
+    need(setsockopt(shown[2], SOL_SOCKET, SO_PASSCRED, &names_senders, sizeof names_senders), "name senders");
+    report.kind = READY;
+    if (send_with(line, &report, sizeof report, shown, SHOWN) < 0) _exit(0);
+    close(shown[0]);
+    close(shown[2]);
+    close(shown[3]);
     serve(child_events);
 }
 

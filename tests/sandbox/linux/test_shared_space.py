@@ -110,7 +110,7 @@ class Scripted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free, self.written = 1000 * MB, 0
         monkeypatch.setattr(readings, "free_bytes", lambda _: self.free)
-        monkeypatch.setattr(readings, "written_bytes", lambda _: self.written)
+        monkeypatch.setattr(readings, "written_bytes", lambda *_: self.written)
 
 
 async def test_a_job_that_rewrites_one_file_is_not_charged_for_other_files(
@@ -144,6 +144,6 @@ async def test_a_process_that_hides_its_counters_is_charged_for_all_lost_space(
 ) -> None:
     now = Scripted(monkeypatch)
     space = SharedSpace(str(tmp_path), 10 * MB)
-    monkeypatch.setattr(readings, "written_bytes", lambda _: None)
+    monkeypatch.setattr(readings, "written_bytes", lambda *_: None)
     now.free -= 11 * MB
     assert space.used_up(["7"])
