@@ -82,7 +82,9 @@ class Watches:
         for box_id, (at, pause) in list(self._next.items()):
             if time.monotonic() < at:
                 continue
-            reason = self._watches[box_id].exceeded()
+            reason = ""
+            with contextlib.suppress(OSError):  # the box has just ended, and so has its /proc
+                reason = self._watches[box_id].exceeded()
             if reason:
                 over.append((box_id, reason))
                 del self._next[box_id]
