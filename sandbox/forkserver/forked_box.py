@@ -6,6 +6,8 @@ import socket
 from collections import deque
 from dataclasses import dataclass, field
 
+from sandbox.forkserver.ready_size import ReadySize
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
@@ -72,12 +74,14 @@ class BoxPool:
     """The boxes of one kind that a template has forked, and the requests for them.
 
     Attributes:
+        size: How many boxes to keep ready.
         idle: Boxes that wait for a job.
         waiting: Requests that wait for a box.
         forking: Boxes that the template was asked for and has not delivered.
         asked: When a box was last requested, on the event loop's clock.
     """
 
+    size: ReadySize
     idle: deque[ForkedBox] = field(default_factory=deque)
     waiting: "deque[asyncio.Future[ForkedBox]]" = field(default_factory=deque)
     forking: int = 0

@@ -12,6 +12,7 @@ from sandbox.contract import SandboxError
 from sandbox.forkserver import open_files, orders
 from sandbox.forkserver.forked_box import BoxPool, DirectEnds, ForkedBox, WorkerStatus
 from sandbox.forkserver.launch import Program, launch
+from sandbox.forkserver.ready_size import ReadySize
 from sandbox.forkserver.template_processes import ASK_DOCTOR, TemplateProcesses, could_not_start
 
 _START_WAIT_S = 60.0
@@ -20,6 +21,7 @@ _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given 
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX, _DESCRIPTORS_PER_DIRECT_BOX = 3, 6
+_MOST_TIMES_WARM = 4  # under load, up to this many times `warm` boxes are kept ready
 _KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not kept ready
 
 
@@ -43,7 +45,7 @@ class ForkServer:
         Args:
             program: The program to start as the supervisor.
             config: The config of the template, in the form that the supervisor reads.
-            warm: The number of boxes of a kind to keep ready.
+            warm: The number of boxes of a kind to keep ready; more when that was not enough.
             direct: Whether the template can fork direct boxes.
         """
         self._config = config
@@ -53,7 +55,8 @@ class ForkServer:
         self._processes: TemplateProcesses | None = None
         self._template: socket.socket | None = None
         self._supervisor: socket.socket | None = None
-        self._pools = {False: BoxPool(), True: BoxPool()}  # attended boxes, direct boxes
+        most = warm * _MOST_TIMES_WARM
+        self._pools = {direct: BoxPool(ReadySize(warm, most)) for direct in (False, True)}
         self._kinds: dict[int, bool] = {}  # number of an ordered box -> whether it is direct
         self._boxes: dict[int, ForkedBox] = {}
         self._mounts: dict[int, asyncio.Future[int]] = {}
@@ -111,6 +114,8 @@ class ForkServer:
         pool.asked = loop.time()
         if pool.idle:
             return pool.idle.popleft()
+        if self._warm:
+            pool.size.missed(pool.asked)
         future: asyncio.Future[ForkedBox] = loop.create_future()
         pool.waiting.append(future)
         self._order_fork(direct=direct)
@@ -121,9 +126,10 @@ class ForkServer:
 
         Call it after sending a job, so that the job does not wait for a fork.
         """
-        since = asyncio.get_running_loop().time() - _KEPT_READY_S
+        now = asyncio.get_running_loop().time()
         for direct, pool in self._pools.items():
-            while not self.dead and pool.asked >= since and len(pool.idle) + pool.forking < self._warm:
+            size = pool.size.at(now) if pool.asked >= now - _KEPT_READY_S else 0
+            while not self.dead and len(pool.idle) + pool.forking < size:
                 self._order_fork(direct=direct)
 
     def kill(self, box: ForkedBox) -> None:
@@ -330,7 +336,7 @@ class ForkServer:
             if not future.done():
                 future.set_result(box)
                 return
-        if len(pool.idle) < self._warm:
+        if len(pool.idle) < pool.size.at(asyncio.get_running_loop().time()):
             pool.idle.append(box)
         else:  # the task it was forked for has been cancelled
             self.kill(box)

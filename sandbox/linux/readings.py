@@ -160,6 +160,13 @@ def status_bytes(path: str, field: bytes, proc: str = PROC) -> int:
     return field_bytes(read(path, proc), field)
 
 
+def available_share() -> float:
+    """Return the share of the machine's memory that is available for new processes; 1.0 if the kernel does not say."""
+    text = read("meminfo")
+    total = _field(text, b"MemTotal:")
+    return _field(text, b"MemAvailable:") / total if total else 1.0
+
+
 def free_bytes(path: str) -> int:
     """Return the free space, in bytes, of the file system that contains `path`."""
     found = os.statvfs(path)

@@ -6,18 +6,22 @@ that several boxes can be created while the template does something else.
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import struct
+import time
 from collections import deque
 from dataclasses import dataclass
 
+from sandbox.forkserver.ready_size import ReadySize
 from sandbox.linux import syscalls
 from sandbox.namespace import process_one
 from sandbox.namespace.process_one import OrderKind
 
 _CONTROL_FD, _PROGRAM_FD = 3, 64
 _ERROR = struct.Struct("=i")
+_LEAST_SPARE, _MOST_SPARE = 1, 8
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ def open_program(path: str) -> int:
 
 
 class EmptyBoxes:
-    """The empty boxes of a template."""
+    """The empty boxes of a template. Some are kept ready, more of them the more often none was."""
 
     def __init__(self, program: int, host_id: int) -> None:
         """Start the program.
@@ -67,6 +71,7 @@ class EmptyBoxes:
         """
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._wanted: deque[EmptyBox] = deque()  # in the order in which they were asked for
+        self._spare = ReadySize(_LEAST_SPARE, _MOST_SPARE)
         os.posix_spawn(
             f"/proc/self/fd/{program}",
             ["box_init", str(host_id)],
@@ -81,7 +86,9 @@ class EmptyBoxes:
         Raises:
             OSError: The box cannot be created.
         """
-        self.prepare(1)
+        if not self._wanted or not _readable(self._wanted[0].line):
+            self._spare.missed(time.monotonic())
+        self._prepare(1)
         box = self._wanted.popleft()
         try:
             self._finish(box)
@@ -90,7 +97,20 @@ class EmptyBoxes:
             raise
         return box
 
-    def prepare(self, count: int) -> None:
+    def refill(self) -> None:
+        """Have boxes created in the background, until as many are ready as should be. Closes those too many.
+
+        Raises:
+            OSError: The program has ended.
+        """
+        size = self._spare.at(time.monotonic())
+        while len(self._wanted) > size and _readable(self._wanted[0].line):
+            box = self._wanted.popleft()
+            self._finish(box)
+            box.close()
+        self._prepare(size)
+
+    def _prepare(self, count: int) -> None:
         """Have boxes created until there are at least `count`. Does not wait for them.
 
         Raises:
@@ -123,6 +143,12 @@ class EmptyBoxes:
         box.shown, box.channel = tuple(received[:2]), tuple(received[2:])
         if report.kind != OrderKind.READY:
             raise OSError(report.error, f"a box cannot be isolated: {report.load.decode(errors='replace')}")
+
+
+def _readable(line: socket.socket) -> bool:
+    poller = select.poll()
+    poller.register(line, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def end(box: EmptyBox) -> None:

@@ -58,8 +58,12 @@ class Report:
 
 
 def program() -> str:
-    """Return the path of the program; "" if it was not built, or cannot be run."""
-    return _PROGRAM if os.access(_PROGRAM, os.X_OK) else ""
+    """Return the path of the program; "" if it was not built, cannot be run, or is not wanted.
+
+    The environment variable KNACKBOX_PROCESS_1 with the value `python` selects process 1 in Python.
+    """
+    wanted = os.environ.get("KNACKBOX_PROCESS_1") != "python"
+    return _PROGRAM if wanted and os.access(_PROGRAM, os.X_OK) else ""
 
 
 def order(kind: OrderKind, number: int = 0, values: Sequence[int] = ()) -> bytes:

@@ -78,6 +78,7 @@ class NamespaceTemplate(TemplateLoop):
             own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
             self._direct_plan = direct_worker.DirectPlan(filters, landlock.abi(), own_pids)
             self._empty = EmptyBoxes(program, self._plan.box_uid)
+            self._empty.refill()
             os.close(program)
         sys.dont_write_bytecode = True
         return missing
@@ -125,6 +126,7 @@ class NamespaceTemplate(TemplateLoop):
             box.line.close()
             for descriptor in (engines, workers, *box.shown):
                 os.close(descriptor)
+            self._empty.refill()
 
     def kill(self, box_id: int) -> None:
         """Kill a box, unless it has ended."""
