@@ -33,6 +33,7 @@ class ForkedConfig:
 
     Attributes:
         warm: Boxes kept ready per template.
+        most_warm: Boxes kept ready per template under load, when `warm` were not enough.
         max_boxes: Boxes that run at once, over all templates.
         max_waiting: Jobs that may wait in the queue.
         max_wait_s: A job that would wait longer than this many seconds for a box is refused with Busy.
@@ -47,6 +48,7 @@ class ForkedConfig:
     """
 
     warm: int = 2
+    most_warm: int = 8
     max_boxes: int = field(default_factory=lambda: 4 * (os.cpu_count() or 1))
     max_waiting: int = 4000
     max_wait_s: float = MAX_WAIT_S

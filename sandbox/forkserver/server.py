@@ -21,7 +21,6 @@ _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given 
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX, _DESCRIPTORS_PER_DIRECT_BOX = 3, 6
-_MOST_TIMES_WARM = 4  # under load, up to this many times `warm` boxes are kept ready
 _KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not kept ready
 
 
@@ -39,13 +38,16 @@ class ForkServer:
     and answers for it. In a direct box, process 1 is a small program, and the engine talks to the worker itself.
     """
 
-    def __init__(self, program: Program, config: Mapping[str, Any], warm: int, *, direct: bool = False) -> None:
+    def __init__(
+        self, program: Program, config: Mapping[str, Any], warm: int, most_warm: int = 0, *, direct: bool = False
+    ) -> None:
         """Create the object. `start` starts the processes of the template.
 
         Args:
             program: The program to start as the supervisor.
             config: The config of the template, in the form that the supervisor reads.
-            warm: The number of boxes of a kind to keep ready; more when that was not enough.
+            warm: The number of boxes of a kind to keep ready.
+            most_warm: The number to keep ready when `warm` were not enough, if it is more.
             direct: Whether the template can fork direct boxes.
         """
         self._config = config
@@ -55,8 +57,7 @@ class ForkServer:
         self._processes: TemplateProcesses | None = None
         self._template: socket.socket | None = None
         self._supervisor: socket.socket | None = None
-        most = warm * _MOST_TIMES_WARM
-        self._pools = {direct: BoxPool(ReadySize(warm, most)) for direct in (False, True)}
+        self._pools = {direct: BoxPool(ReadySize(warm, most_warm)) for direct in (False, True)}
         self._kinds: dict[int, bool] = {}  # number of an ordered box -> whether it is direct
         self._boxes: dict[int, ForkedBox] = {}
         self._mounts: dict[int, asyncio.Future[int]] = {}

@@ -130,7 +130,7 @@ class LandlockSandbox(ForkedSandbox):
             first_uid=uids.start,
             uids=len(uids),
         )
-        server = ForkServer(program(self._python), asdict(config), self._config.warm)
+        server = ForkServer(program(self._python), asdict(config), self._config.warm, self._config.most_warm)
         await server.start()
         return server
 

@@ -188,7 +188,7 @@ class NamespaceSandbox(ForkedSandbox):
     async def _start(self, key: TemplateKey) -> ForkServer:
         await self._refuse_without_protection()
         config = NamespaceTemplateConfig(key.preload, key.packages, self._programs.path, self._box_uid, self._init)
-        server = ForkServer(PROGRAM, asdict(config), self._config.warm, direct=bool(self._init))
+        server = ForkServer(PROGRAM, asdict(config), self._config.warm, self._config.most_warm, direct=bool(self._init))
         await server.start()
         return server
 

@@ -12,6 +12,7 @@ from enum import IntEnum
 from pathlib import Path
 
 _PROGRAM = str(Path(__file__).parent / "native" / "box_init")
+VARIABLE = "KNACKBOX_PROCESS_1"
 _ORDER = struct.Struct("=Ii6Q")
 _REPORT = struct.Struct("=Ii2Q3q128s3072s512s512s")
 _MOST_DESCRIPTORS = 4  # when a box is ready: see `sandbox.namespace.empty_boxes.EmptyBox`
@@ -60,9 +61,9 @@ class Report:
 def program() -> str:
     """Return the path of the program; "" if it was not built, cannot be run, or is not wanted.
 
-    The environment variable KNACKBOX_PROCESS_1 with the value `python` selects process 1 in Python.
+    The environment variable `VARIABLE` with the value `python` selects process 1 in Python.
     """
-    wanted = os.environ.get("KNACKBOX_PROCESS_1") != "python"
+    wanted = os.environ.get(VARIABLE) != "python"
     return _PROGRAM if wanted and os.access(_PROGRAM, os.X_OK) else ""
 
 
