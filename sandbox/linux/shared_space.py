@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from sandbox.linux import readings
 
 _MEASURE_FACTOR = 4  # measure the folder itself once this many times the limit is gone, whatever the counters say
+_MOST_ENTRIES = 100_000  # in a walk, which takes half a second then and delays the checks of other boxes
 _BLOCK = 512  # unit of st_blocks, on every file system
 _CLOCK_STEP_S = 1.0  # a file system's clock may lag
 
@@ -75,14 +76,18 @@ class SharedSpace:
         """Return whether the files that have changed since the start are larger in total than the limit.
 
         `gone` is how many bytes of free space have been used up since the start. Walking through the folder may be
-        slow, so it is done only when `gone` is large, and again after every further `limit` bytes.
+        slow, so it is done only when `gone` is large, and again after every further `limit` bytes. In a folder with very
+        many entries, only the processes' counters are used.
         """
         if gone < self._measure_at:
             return False
         self._measure_at = gone + self._limit
-        held = 0
+        held = entries = 0
         for folder, _, names, descriptor in os.fwalk(self._folder, follow_symlinks=False):
             del folder
+            entries += 1 + len(names)
+            if entries > _MOST_ENTRIES:
+                return False
             for name in names:
                 try:
                     found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)

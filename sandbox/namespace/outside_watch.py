@@ -30,7 +30,7 @@ class OutsideWatch(TreeWatch):
             group: The box's control group, to read its CPU time; None without control groups.
         """
         self._open = descriptors
-        proc, disk, *workspace = (f"/proc/self/fd/{each}" for each in descriptors)
+        proc, disk, *workspace = (f"/proc/self/fd/{each}/." for each in descriptors)  # the folder, not the link to it
         super().__init__(disk, group, proc)
         self._limits = order["limits"]
         self._inherited = order["before"]["own_bytes"]

@@ -431,7 +431,10 @@ static int create(int given, const char *host_id) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 2) return 2;
+    static char host_id[24];
+    if (count != 2 || strlen(arguments[1]) >= sizeof host_id) return 2;
+    strcpy(host_id, arguments[1]);
+    memset(arguments[1], 0, strlen(arguments[1])); /* a job can read the command line of process 1 */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGCHLD, SIG_IGN); /* the kernel reaps the boxes' processes */
     for (;;) {
@@ -440,7 +443,7 @@ int main(int count, char **arguments) {
         ssize_t got = receive_with(CONTROL, wanted, sizeof wanted, &given, 1, &received);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0 || received != 1) return 0;
-        pidfd = create(given, arguments[1]);
+        pidfd = create(given, host_id);
         if (pidfd < 0) error = errno ? errno : EIO;
         close(given);
         if (send_with(CONTROL, &error, sizeof error, &pidfd, pidfd >= 0) < 0) return 0;
