@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 from collections import deque
 from dataclasses import dataclass, field
@@ -58,6 +59,12 @@ class ForkedBox:
     stderr: int
     direct: DirectEnds | None = None
     gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def lose(self) -> None:
+        """Note that all processes of the box have ended."""
+        self.gone.set()
+        if self.direct is not None and not self.direct.ended.done():  # the template ended before it could tell how
+            self.direct.ended.set_result(WorkerStatus(signal.SIGKILL, 0.0, 0))
 
     def close(self) -> None:
         self.channel.close()

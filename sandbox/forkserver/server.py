@@ -332,6 +332,9 @@ class ForkServer:
 
     def _hand_out(self, box: ForkedBox) -> None:
         pool = self._pools[box.direct is not None]
+        if self.dead:
+            box.close()
+            return
         while pool.waiting:
             future = pool.waiting.popleft()
             if not future.done():
@@ -358,7 +361,7 @@ class ForkServer:
         direct = self._kinds.pop(box_id, False)
         box = self._boxes.pop(box_id, None)
         if box is not None:
-            box.gone.set()
+            box.lose()
             if box in self._pools[direct].idle:
                 self._pools[direct].idle.remove(box)
                 box.close()
@@ -416,7 +419,7 @@ class ForkServer:
             if not future.done():
                 future.set_exception(problem)
         for box in self._boxes.values():
-            box.gone.set()
+            box.lose()
 
     def _close_sockets(self) -> None:
         loop = asyncio.get_running_loop()

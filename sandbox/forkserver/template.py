@@ -136,11 +136,15 @@ class TemplateLoop:
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
         group = self._groups.make(box_id) if self._groups else None
+        made = False
         try:
             forked = (self.fork_direct if direct else self._fork_attended)(box_id, (out_write, err_write), group)
             with forked as (channel, *others):
+                made = True
                 orders.send(self._control, {"op": "box", "id": box_id}, [channel, out_read, err_read, *others])
         finally:
+            if self._groups and not made:
+                self._groups.remove(box_id)
             for descriptor in (out_read, out_write, err_read, err_write, *(group.descriptors if group else ())):
                 os.close(descriptor)
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 PROC = "/proc"  # the folder of the caller's pid namespace; the functions also take that of another one
 _CHUNK = 1 << 14
+MOST_BYTES = 16 << 20  # read of one file; only the list of a process's mappings can be longer
+TOO_MUCH = 1 << 62
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before it runs a line (measured). This is address space, not memory: an option limits
 # Node's heap, and `sandbox.linux.watch` limits the memory that Node touches.
@@ -59,8 +61,9 @@ def read(path: str, proc: str = PROC) -> bytes:
     except OSError:
         return b""
     try:  # without `open`, whose buffering and checks cost more than the read
-        parts = [os.read(descriptor, _CHUNK)]
-        while parts[-1]:
+        parts, size = [os.read(descriptor, _CHUNK)], 0
+        while parts[-1] and size < MOST_BYTES:
+            size += len(parts[-1])
             parts.append(os.read(descriptor, _CHUNK))
         return b"".join(parts)
     except OSError:
@@ -87,7 +90,7 @@ def memory(pid: str, proc: str = PROC) -> MemoryReading:
     """Return the memory of a process, from its status file. Pages that it shares with others count in full."""
     status = read(f"{pid}/status", proc)
     own = sum(field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
-    threads = _field(status, b"\nThreads:")
+    threads = _field(status, b"Threads:")
     return MemoryReading(own, field_bytes(status, b"RssShmem:"), field_bytes(status, b"VmSize:"), threads)
 
 
@@ -108,11 +111,14 @@ def proportional(pid: str, proc: str = PROC) -> MemoryReading:
 def shared_mappings(pids: Iterable[str], proc: str = PROC) -> int:
     """Return the size in bytes of the shared memory that these processes map, touched or not, unless a file backs it.
 
-    Memory that several of the processes map counts once.
+    Memory that several of the processes map counts once. Return `TOO_MUCH` if the list of mappings is too long to read.
     """
     sizes: dict[bytes, int] = {}
     for pid in pids:
-        for line in read(f"{pid}/maps", proc).splitlines():
+        text = read(f"{pid}/maps", proc)
+        if len(text) >= MOST_BYTES:
+            return TOO_MUCH
+        for line in text.split(b"\n"):
             fields = line.split(None, _NAME)
             if len(fields) > _NAME and fields[_NAME].startswith(_SHARED_NAMES):
                 first, _, last = fields[0].partition(b"-")
@@ -147,12 +153,12 @@ def written_bytes(pid: str, proc: str = PROC) -> int | None:
     """
     try:
         with open(f"{proc}/{pid}/io", "rb", buffering=0) as file:
-            text = b"\n" + file.read()
+            text = file.read()
     except PermissionError:
         return None
     except OSError:
         return 0
-    return max(_field(text, b"\nwchar:"), _field(text, b"\nwrite_bytes:"))
+    return max(_field(text, b"wchar:"), _field(text, b"write_bytes:"))
 
 
 def status_bytes(path: str, field: bytes, proc: str = PROC) -> int:
@@ -179,5 +185,7 @@ def field_bytes(text: bytes, field: bytes) -> int:
 
 
 def _field(text: bytes, field: bytes) -> int:
+    """Return the number after the name of a field, which must begin a line: a process can have the name of a field."""
+    text, field = b"\n" + text, b"\n" + field
     at = text.find(field)
     return int(text[at + len(field) :].split(None, 1)[0]) if at >= 0 else 0

@@ -164,6 +164,7 @@ _UNCHANGED = 0xFFFFFFFF  # -1: leave this id unchanged
 _ONLY_SELF_OR_GROUP = {"setpriority": 2, "ioprio_set": 3}  # call: the `which` that means a user (PRIO_USER, …)
 _SCHED_SETSCHEDULER, _SCHED_OTHER = number("sched_setscheduler"), 0
 _CLONE, _SOCKET, _SOCKETPAIR = number("clone"), number("socket"), number("socketpair")
+_SETSOCKOPT = number("setsockopt")
 _IOCTL, _PRCTL, _FCNTL, _RENAMEAT2 = number("ioctl"), number("prctl"), number("fcntl"), number("renameat2")
 FALLOCATE = number("fallocate")
 MAKE_NODES = tuple((each, _MODES[name]) for name, each in numbers(("mknod", "mknodat")).items())
@@ -173,6 +174,8 @@ _F_SETLEASE, _F_NOTIFY = 1024, 1026  # delay or observe what others do with the 
 _RENAME_WHITEOUT = 4  # creates a 0:0 device, which mknod may not
 _NEGATIVE = 1 << 31
 _NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, including CLONE_NEWTIME
+_CLONE_PARENT = 0x00008000  # gives the child to the caller's parent, which is outside the box and would not reap it
+_SOL_SOCKET, _SO_LINGER = 1, 13
 # Inject input into a terminal, control or redirect the console, or load a line discipline (a kernel module).
 _TERMINAL_CONTROLS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCCONS": 0x541D, "TIOCSETD": 0x5423}
 _PR_SET_DUMPABLE = 4
@@ -198,7 +201,10 @@ def program(only_user: int | None = None) -> bytes:
             rules[call] = bpf.only_values(_OWNERS[name], (only_user, _UNCHANGED))
     for refused, answer in ((DENIED, bpf.EPERM), (UNKNOWN, bpf.ENOSYS)):
         rules |= {call: [bpf.answer(answer)] for call in refused.values()}
-    rules[_CLONE] = bpf.refuse_bits(0, _NAMESPACES)
+    rules[_CLONE] = bpf.refuse_bits(0, _NAMESPACES | _CLONE_PARENT)
+    # A lingering socket, sent along with a message, would block the receiver that discards it. The call succeeds
+    # without an effect.
+    rules[_SETSOCKOPT] = bpf.equal(1, _SOL_SOCKET, bpf.equal(2, _SO_LINGER, [bpf.answer(bpf.DONE)]))
     for name, call in numbers(_MODES).items():
         bits = _SET_ID | (_DEVICE if name.startswith("mknod") else 0)
         rules[call] = bpf.refuse_bits(_MODES[name], bits)

@@ -135,6 +135,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "setresuid": (117, 147),
     "setreuid": (113, 145),
     "settimeofday": (164, 170),
+    "setsockopt": (54, 208),
     "setuid": (105, 146),
     "setxattr": (188, 5),
     "shmat": (30, 196),

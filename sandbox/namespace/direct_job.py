@@ -32,7 +32,9 @@ _FIRST_LOOK_S = 0.01  # a job that ends before is not watched; the kernel's own 
 _GRACE_S = 5.0  # process 1 ends the box this much later than the job's time limit, in case the engine does not
 _PARSED_AT_ONCE = 16 << 10  # bytes; a longer report is parsed in a thread
 _FLOOD_PAUSE_S = 0.05
-_FLOOD_READS = 64  # reads without progress after which the channel is left alone for a moment
+_FLOOD_READS = 64  # wakes with less than `_PROGRESS` bytes, after which the channel is left alone for a moment
+_PROGRESS = 4096
+_END_WAIT_S = 5.0
 _WORKER_PID = b"2"  # in the box; process 1 is the first, and the worker is forked before anything else
 
 
@@ -89,7 +91,8 @@ class DirectJob:
         self._answers: deque[asyncio.Future[Report]] = deque()  # to orders that are answered, in their order
         self._over: asyncio.Future[str] = self._loop.create_future()  # why the job must be ended; "" if it ended itself
         self._started = self._loop.time()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._looking: asyncio.TimerHandle | None = None
+        self._listening: asyncio.TimerHandle | None = None
         self._wall: asyncio.TimerHandle | None = None
         self._left_s = job.limits.wall_s
         self._backstop: asyncio.Timeout | None = None
@@ -97,11 +100,16 @@ class DirectJob:
         self._free_before = -1
         self._watched = False
         self._idle_reads = 0
+        self._cpu_at_start = b""  # the text of the control group's counter when the job was sent
+        self._waited = False
+        self._start_error = 0
         self.sent = False
 
     async def send(self, header: dict[str, Any], body: bytes, tree: int) -> None:
         """Send the job to the box. `tree` is the descriptor of the workspace's mount; -1 if there is none."""
         self._header = header
+        self._report.read()  # the announcement of a worker that has waited
+        self._waited = self._report.before is not None
         self._loop.add_reader(self._ends.line, self._on_line)
         if tree >= 0 and header["mount"] == "through":
             self._workspace = (os.dup(tree),)
@@ -124,7 +132,7 @@ class DirectJob:
         self._loop.add_reader(self._box.channel, self._on_channel)
         self._output.start()
         self._wall = self._loop.call_later(self._left_s, self.stop, "timeout")
-        self._timers.append(self._loop.call_later(_FIRST_LOOK_S, self._watch))
+        self._looking = self._loop.call_later(_FIRST_LOOK_S, self._watch)
         self._ends.ended.add_done_callback(self._on_worker_ended)
 
     async def outcome(self) -> Outcome:
@@ -134,9 +142,18 @@ class DirectJob:
             SandboxError: The box itself failed.
         """
         reason = await self._over
-        report = await self._ended_report(reason)
         wall_s = self._loop.time() - self._started
+        try:
+            async with asyncio.timeout(_END_WAIT_S):
+                report = await self._ended_report(reason)
+        except TimeoutError:
+            raise SandboxError("The box did not end.", may_have_started=True) from None
         self._output.read_rest()
+        if self._report.problem:
+            raise SandboxError(f"The box could not run the job: {self._report.problem}.")
+        if self._start_error:
+            why = os.strerror(self._start_error)
+            raise SandboxError(f"The box could not limit the job: {why}.", may_have_started=True)
         if report is None:
             return outcomes.without_answer(self._output, wall_s)
         ended, measured = report
@@ -169,7 +186,7 @@ class DirectJob:
 
     def pause(self) -> None:
         """Stop the job's wall clock. Its processes go on, and all other limits apply."""
-        if self._wall is None:
+        if self._wall is None or self._over.done():
             return
         self._left_s = self._wall.when() - self._loop.time()
         self._wall.cancel()
@@ -180,16 +197,19 @@ class DirectJob:
 
     def resume(self) -> None:
         """Let the job's wall clock go on."""
-        if self._wall is not None or self._over.done():
+        if self._wall is not None:
             return
-        self._wall = self._loop.call_later(self._left_s, self.stop, "timeout")
         if self._backstop is not None:
             self._backstop.reschedule(self._loop.time() + self._left_s + _GRACE_S)
+        if self._over.done():
+            return
+        self._wall = self._loop.call_later(self._left_s, self.stop, "timeout")
         self._order(OrderKind.DEADLINE, values=(_milliseconds(self._left_s + _GRACE_S),))
 
     def close(self) -> None:
-        for timer in (*self._timers, *([self._wall] if self._wall else ())):
-            timer.cancel()
+        for timer in (self._looking, self._listening, self._wall):
+            if timer is not None:
+                timer.cancel()
         self._ends.ended.remove_done_callback(self._on_worker_ended)
         if self._box.channel.fileno() >= 0:
             self._loop.remove_reader(self._box.channel)
@@ -225,20 +245,30 @@ class DirectJob:
             report = await prepared
         except EOFError:
             raise SandboxError("The box ended before it received its job.") from None
+        self._note_start(report)
         if report.error:
             raise SandboxError(f"The box could not run the job: {os.strerror(report.error)}.")
 
     def _check_late(self, prepared: "asyncio.Future[Report]") -> None:
-        if not prepared.cancelled() and prepared.exception() is None and prepared.result().error:
-            why = os.strerror(prepared.result().error)
-            self._fail(SandboxError(f"The box could not limit the job: {why}.", may_have_started=True))
+        if not prepared.cancelled() and prepared.exception() is None:
+            self._note_start(prepared.result())
+            if self._start_error:
+                self.stop("killed")
+
+    def _note_start(self, report: Report) -> None:
+        self._start_error = report.error
+        if self._waited:  # otherwise the group's time still contains the worker's preparation
+            self._cpu_at_start = report.cpu
 
     def _watch(self) -> None:
-        if self._over.done() or self._report.before is None:
+        if self._over.done():
             return
-        self._watched = True
+        if self._report.before is None:  # a box that was forked for this job is still being confined
+            self._looking = self._loop.call_later(_FIRST_LOOK_S, self._watch)
+            return
         request = {"limits": self._header["limits"], "before": self._report.before, "free": self._free_before}
         self._server.watch(self._box, request, (*self._ends.shown, *self._workspace), self.stop)
+        self._watched = True
 
     # The end
 
@@ -286,17 +316,21 @@ class DirectJob:
         """Return what the stopped worker has used; None if the box ever had another process or thread."""
         if report.load.rsplit(None, 1)[-1:] != [_WORKER_PID]:  # the last pid given out in the box
             return None
-        cpu_s = cgroups.cpu_s(report.cpu) if report.cpu else readings.cpu_clock_s(self._report.pid)
         peak = readings.field_bytes(report.status, b"VmHWM:")
-        return Used(max(0.0, cpu_s - self._before["cpu_s"]), peak)
+        if report.cpu:
+            return Used(self._used_by_group(report), peak)
+        return Used(max(0.0, readings.cpu_clock_s(self._report.pid) - self._before["cpu_s"]), peak)
+
+    def _used_by_group(self, report: Report) -> float:
+        before = cgroups.cpu_s(self._cpu_at_start) if self._cpu_at_start else self._before["cpu_s"]
+        return max(0.0, cgroups.cpu_s(report.cpu) - before)
 
     def _used_by_all(self, report: Report, cpu_s: float, peak_bytes: int, cpu_seen_s: float) -> Used:
-        before = self._before["cpu_s"]
         if report.cpu:
-            used_s = cgroups.cpu_s(report.cpu) - before
+            used_s = self._used_by_group(report)
         else:
-            used_s = max(cpu_s + report.reaped_cpu_s - before, cpu_seen_s)
-        return Used(max(0.0, used_s), max(peak_bytes, report.reaped_rss_bytes))
+            used_s = max(0.0, cpu_s + report.reaped_cpu_s - self._before["cpu_s"], cpu_seen_s)
+        return Used(used_s, max(peak_bytes, report.reaped_rss_bytes))
 
     # Events
 
@@ -308,10 +342,11 @@ class DirectJob:
             self._loop.remove_reader(self._box.channel)
             self.stop("")
             return
-        self._idle_reads = 0 if len(self._report.frame) > received else self._idle_reads + 1
-        if self._idle_reads >= _FLOOD_READS:  # messages of the job's other processes
+        progress = len(self._report.frame) - received
+        self._idle_reads = 0 if progress >= _PROGRESS else self._idle_reads + 1
+        if self._idle_reads >= _FLOOD_READS:  # messages of the job's other processes, or very small ones
             self._loop.remove_reader(self._box.channel)
-            self._timers.append(self._loop.call_later(_FLOOD_PAUSE_S, self._listen_again))
+            self._listening = self._loop.call_later(_FLOOD_PAUSE_S, self._listen_again)
 
     def _listen_again(self) -> None:
         if not self._over.done():

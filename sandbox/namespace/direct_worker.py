@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass
 from typing import NoReturn
 
+from sandbox import worker
 from sandbox.linux import landlock, syscalls
 from sandbox.linux.cgroups import Group
 from sandbox.namespace import confine, empty_boxes, process_one, rootfs
@@ -75,5 +76,9 @@ def _become(box: EmptyBox, plan: DirectPlan, given: tuple[int, int], group: Grou
         _, channel = box.channel
         confinement = confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group)
         confine.become(confinement, (nothing, *given, channel, channel), announced=True)
+    except BaseException as problem:  # noqa: BLE001  (must not return into the template's code)
+        with contextlib.suppress(OSError):
+            failure = {"kind": "failed", "why": f"{type(problem).__name__}: {problem}"[:1000]}
+            worker.write_all(box.channel[1], worker.pack(failure))
     finally:
         os._exit(1)

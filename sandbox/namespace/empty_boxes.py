@@ -5,6 +5,7 @@ that several boxes can be created while the template does something else.
 """
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -20,6 +21,8 @@ from sandbox.namespace import process_one
 from sandbox.namespace.process_one import OrderKind
 
 _CONTROL_FD, _PROGRAM_FD = 3, 64
+_DESCRIPTORS = 4  # of a box that is ready
+_LONGEST_S = 5.0  # for each step of creating a box
 _ERROR = struct.Struct("=i")
 _LEAST_SPARE, _MOST_SPARE = 1, 8
 
@@ -70,6 +73,7 @@ class EmptyBoxes:
             OSError: The program cannot be started.
         """
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(_LONGEST_S)
         self._wanted: deque[EmptyBox] = deque()  # in the order in which they were asked for
         self._spare = ReadySize(_LEAST_SPARE, _MOST_SPARE)
         os.posix_spawn(
@@ -84,11 +88,19 @@ class EmptyBoxes:
         """Return an isolated box; wait for it if none is ready.
 
         Raises:
+            BrokenPipeError: The program has ended.
             OSError: The box cannot be created.
         """
         if not self._wanted or not _readable(self._wanted[0].line):
             self._spare.missed(time.monotonic())
-        self._prepare(1)
+        while True:
+            self._prepare(1)
+            box = self._next()
+            if not _readable(box.pidfd):
+                return box
+            box.close()  # it was killed while it waited
+
+    def _next(self) -> EmptyBox:
         box = self._wanted.popleft()
         try:
             self._finish(box)
@@ -96,6 +108,12 @@ class EmptyBoxes:
             box.close()
             raise
         return box
+
+    def close(self) -> None:
+        """End the program, and close the boxes that nobody took."""
+        self._control.close()
+        while self._wanted:
+            self._wanted.popleft().close()
 
     def refill(self) -> None:
         """Have boxes created in the background, until as many are ready as should be. Closes those too many.
@@ -105,9 +123,7 @@ class EmptyBoxes:
         """
         size = self._spare.at(time.monotonic())
         while len(self._wanted) > size and _readable(self._wanted[0].line):
-            box = self._wanted.popleft()
-            self._finish(box)
-            box.close()
+            self._next().close()
         self._prepare(size)
 
     def _prepare(self, count: int) -> None:
@@ -120,6 +136,7 @@ class EmptyBoxes:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 socket.send_fds(self._control, [b"new"], [theirs.fileno()])
+            ours.settimeout(_LONGEST_S)
             self._wanted.append(EmptyBox(ours))
 
     def _finish(self, box: EmptyBox) -> None:
@@ -131,7 +148,7 @@ class EmptyBoxes:
         if box.pidfd < 0:
             answer, descriptors, _, _ = socket.recv_fds(self._control, _ERROR.size, 1, socket.MSG_CMSG_CLOEXEC)
             if len(answer) != _ERROR.size:
-                raise OSError("the program that creates boxes has ended")
+                raise BrokenPipeError("the program that creates boxes has ended")
             (number,) = _ERROR.unpack(answer)
             if number or not descriptors:
                 raise OSError(number, f"cannot create the namespaces of a box: {os.strerror(number)}")
@@ -143,9 +160,11 @@ class EmptyBoxes:
         box.shown, box.channel = tuple(received[:2]), tuple(received[2:])
         if report.kind != OrderKind.READY:
             raise OSError(report.error, f"a box cannot be isolated: {report.load.decode(errors='replace')}")
+        if len(received) != _DESCRIPTORS:
+            raise OSError(errno.EMFILE, "the template has no file descriptor left for a box")
 
 
-def _readable(line: socket.socket) -> bool:
+def _readable(line: socket.socket | int) -> bool:
     poller = select.poll()
     poller.register(line, select.POLLIN)
     return bool(poller.poll(0))

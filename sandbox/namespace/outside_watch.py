@@ -14,6 +14,8 @@ from sandbox.linux.cgroups import Group
 from sandbox.linux.shared_space import SharedSpace
 from sandbox.linux.watch import TreeWatch
 
+UNWATCHABLE = "killed"
+"""The reason why a box is ended that cannot be watched: a member of `sandbox.contract.End`."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.02, 0.05
 
 
@@ -65,8 +67,10 @@ class Watches:
 
     def end(self, box_id: int) -> dict[str, Any]:
         """Stop watching a box; return the findings."""
-        watch = self._watches.pop(box_id)
+        watch = self._watches.pop(box_id, None)
         self._next.pop(box_id, None)
+        if watch is None:  # it could not be watched, and was ended for that reason
+            return {"hits": [], "peak_bytes": 0, "cpu_s": 0.0}
         with contextlib.closing(watch):
             return watch.findings()
 
@@ -83,8 +87,12 @@ class Watches:
             if time.monotonic() < at:
                 continue
             reason = ""
-            with contextlib.suppress(OSError):  # the box has just ended, and so has its /proc
+            try:
                 reason = self._watches[box_id].exceeded()
+            except OSError:  # the box has just ended, and so has its /proc
+                pass
+            except Exception:  # noqa: BLE001 -- one box must not end the others, and must not go on unwatched
+                reason = UNWATCHABLE
             if reason:
                 over.append((box_id, reason))
                 del self._next[box_id]

@@ -15,7 +15,7 @@ from typing import Any
 from sandbox.forkserver import open_files, orders
 from sandbox.linux import cgroups, syscalls
 from sandbox.namespace import rootfs
-from sandbox.namespace.outside_watch import OutsideWatch, Watches
+from sandbox.namespace.outside_watch import UNWATCHABLE, OutsideWatch, Watches
 from sandbox.namespace.pulse import Pulse
 from sandbox.namespace.template import NamespaceTemplate, NamespaceTemplatePlan
 
@@ -139,8 +139,11 @@ def _serve(control: socket.socket, template: int, box_uid: int, groups: cgroups.
         if order["op"] == "pulse":
             pulse.extend()
         elif order["op"] == "watch":
-            group = groups.to_read(order["id"]) if groups else None
-            watches.begin(order["id"], OutsideWatch(order, descriptors, group))
+            try:
+                group = groups.to_read(order["id"]) if groups else None
+                watches.begin(order["id"], OutsideWatch(order, descriptors, group))
+            except (OSError, ValueError, KeyError):  # such as a descriptor that could not be received
+                orders.send(control, {"op": "over", "id": order["id"], "reason": UNWATCHABLE})
         elif order["op"] == "unwatch":
             orders.send(control, {"op": "watched", "id": order["id"], **watches.end(order["id"])})
         else:

@@ -77,9 +77,9 @@ class NamespaceTemplate(TemplateLoop):
         if program >= 0:
             own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
             self._direct_plan = direct_worker.DirectPlan(filters, landlock.abi(), own_pids)
+            self._program = program
             self._empty = EmptyBoxes(program, self._plan.box_uid)
             self._empty.refill()
-            os.close(program)
         sys.dont_write_bytecode = True
         return missing
 
@@ -110,14 +110,19 @@ class NamespaceTemplate(TemplateLoop):
             OSError: The box cannot be created.
         """
         self._give_pipes(given)
-        box = self._empty.take()
+        box = self._take_empty()
+        pid = -1
         try:
             pid = direct_worker.fork_into(box, self._direct_plan, given, group)
+            worker = os.pidfd_open(pid)
         except BaseException:
+            empty_boxes.end(box)
+            if pid >= 0:
+                os.waitpid(pid, 0)
             box.close()
             raise
         self._direct[box_id] = box
-        self.when_ended(os.pidfd_open(pid), partial(self._worker_ended, box_id, pid))
+        self.when_ended(worker, partial(self._worker_ended, box_id, pid))
         self.when_ended(box.pidfd, partial(self._box_ended, box_id))
         engines, workers = box.channel
         try:
@@ -126,7 +131,21 @@ class NamespaceTemplate(TemplateLoop):
             box.line.close()
             for descriptor in (engines, workers, *box.shown):
                 os.close(descriptor)
-            self._empty.refill()
+            with contextlib.suppress(OSError):  # the next `take` meets the same problem, and reports it
+                self._empty.refill()
+
+    def _take_empty(self) -> EmptyBox:
+        """Return an empty box. If the program that creates them was killed, start it again.
+
+        Raises:
+            OSError: The box cannot be created.
+        """
+        try:
+            return self._empty.take()
+        except (BrokenPipeError, ConnectionResetError):
+            self._empty.close()
+            self._empty = EmptyBoxes(self._program, self._plan.box_uid)
+            return self._empty.take()
 
     def kill(self, box_id: int) -> None:
         """Kill a box, unless it has ended."""
@@ -142,7 +161,9 @@ class NamespaceTemplate(TemplateLoop):
         orders.send(self._control, ended)
 
     def _box_ended(self, box_id: int) -> None:
-        del self._direct[box_id]
+        box = self._direct.pop(box_id)
+        with contextlib.suppress(ChildProcessError):  # only an orphan of a killed program is a child of the template
+            os.waitid(os.P_PIDFD, box.pidfd, os.WEXITED | os.WNOHANG)
         self.report_gone(box_id)
 
     def _give_pipes(self, pipes: tuple[int, int]) -> None:

@@ -27,6 +27,8 @@ class WorkerReport:
         self._first = bytearray()
         self.before: dict[str, float] | None = None
         """What the worker had used before the job (`sandbox.namespace.confine.become`); None until it said so."""
+        self.problem = ""
+        """Why the worker could not become one; "" if it could."""
         self.pid = -1
         """The worker's pid; -1 until it announced itself."""
         self.frame = bytearray()
@@ -59,7 +61,11 @@ class WorkerReport:
                 return
             size = worker.HEADER.size
             end = size + worker.unpack_head(bytes(self._first[:size]))[0]
-            self.before = json.loads(self._first[size:end])
+            first = json.loads(self._first[size:end])
+            if first.get("kind") != "ready":  # it could not be confined, so it got no job
+                self.problem = str(first.get("why") or first.get("error") or first)
+                return
+            self.before = first
             data = bytes(self._first[end:])
         if sender == self.pid and len(self.frame) < _MOST:
             self.frame += data

@@ -132,6 +132,54 @@ async def test_a_native_process_1_holds_no_capability_while_a_job_runs(native: N
     assert {bounding for _, bounding in held.values()} == {0}
 
 
+# A connection whose peer does not read, with unsent data and a long time to linger, is sent to the engine, which would
+# have to wait when it discards the socket.
+LINGER = """
+import array, socket, struct
+listener = socket.create_server(("127.0.0.1", 0))
+ours = socket.create_connection(listener.getsockname())
+theirs, _ = listener.accept()
+ours.setblocking(False)
+try:
+    while True: ours.send(bytes(1 << 20))
+except BlockingIOError:
+    pass
+ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+channel = socket.socket(fileno=3)
+try:
+    socket.send_fds(channel, [b"x"], [ours.fileno(), theirs.fileno()])
+except OSError:
+    pass
+channel.detach()
+ours.close(), theirs.close()
+"""
+
+
+@pytest.mark.spec("BOX-13")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_sockets_that_a_job_sends_along_do_not_block_the_engine(box: NamespaceSandbox) -> None:
+    """The attempt: the engine closes a socket that lingers for an hour. It would notice, because the loop would stop."""
+    await box.run(Job(code=LINGER))
+    assert (await box.run(ADD)).value == 3
+
+
+@pytest.mark.spec("BOX-3", "BOX-5")
+@pytest.mark.parametrize("name", ["RssAnon:", "RssAnon: 0", "VmHWM:", "Threads: x", "VmPTE:\r9"])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_name_of_a_process_does_not_disturb_the_measurements(box: NamespaceSandbox, name: str) -> None:
+    """The attempt: a process takes the name of a field of its status file, which contains the name."""
+    code = (
+        "import ctypes, time\n"
+        f"ctypes.CDLL(None).prctl(15, {name.encode()!r}, 0, 0, 0)\n"
+        "x = bytearray(50_000_000)\ntime.sleep(0.2)\n'slept'"
+    )
+    beside = asyncio.ensure_future(box.run(Job(code="import time; time.sleep(0.3); 'beside'")))
+    outcome = await box.run(Job(code=code))
+    assert (outcome.end, outcome.value) == (End.OK, "slept")
+    assert 45_000_000 < outcome.usage.peak_memory_bytes < 90_000_000
+    assert (await beside).value == "beside"
+
+
 STOPPED = """
 import asyncio, sys
 from sandbox.contract import Job, Limits

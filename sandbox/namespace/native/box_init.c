@@ -45,6 +45,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 #define CONTROL 3
 #define BOX_ID 1000
 #define BOX "/box"
@@ -92,7 +95,7 @@ static uint64_t now_ms(void) {
 
 /* Sends `size` bytes with up to SHOWN descriptors. */
 static int send_with(int where, const void *data, size_t size, const int *descriptors, int count) {
-    char room[CMSG_SPACE(SHOWN * sizeof(int))] = {0};
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(SHOWN * sizeof(int))] = {0};
     struct iovec part = {(void *)data, size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     if (count > 0) {
@@ -109,13 +112,13 @@ static int send_with(int where, const void *data, size_t size, const int *descri
 
 /* Receives a message and up to `most` descriptors. Returns its size, 0 at the end, -1 on an error. */
 static ssize_t receive_with(int where, void *data, size_t size, int *descriptors, int most, int *count) {
-    char room[CMSG_SPACE(MOST_FILES * sizeof(int))];
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(MOST_FILES * sizeof(int))];
     struct iovec part = {data, size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room};
-    message.msg_controllen = CMSG_SPACE(most * sizeof(int));
+    message.msg_controllen = CMSG_LEN(most * sizeof(int)); /* CMSG_SPACE may have room for one more */
     *count = 0;
     ssize_t got = recvmsg(where, &message, MSG_CMSG_CLOEXEC);
-    if (got <= 0) return got;
+    if (got <= 0 || message.msg_flags & MSG_CTRUNC) return got <= 0 ? got : -1;
     for (struct cmsghdr *head = CMSG_FIRSTHDR(&message); head; head = CMSG_NXTHDR(&message, head)) {
         if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
         *count = (int)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
@@ -161,6 +164,7 @@ static void take_the_boxs_user(void) {
     if (setgroups(0, NULL) < 0 && errno != EPERM) give_up("drop groups"); /* an ordinary user's namespace may not */
     need(setresgid(BOX_ID, BOX_ID, BOX_ID), "set the group id");
     need(setresuid(BOX_ID, BOX_ID, BOX_ID), "set the user id");
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of the user resets it */
 }
 
 static void loopback_up(void) {
@@ -379,6 +383,9 @@ static void become_process_1(int mapped) {
     int names_senders = 1;
     need(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, shown + 2), "create the worker's channel");
     need(setsockopt(shown[2], SOL_SOCKET, SO_PASSCRED, &names_senders, sizeof names_senders), "name senders");
+    /* The engine would have to close descriptors that a job sends along. Linux before 6.16 cannot refuse them. */
+    int no_descriptors = 0;
+    setsockopt(shown[2], SOL_SOCKET, SO_PASSRIGHTS, &no_descriptors, sizeof no_descriptors);
     report.kind = READY;
     if (send_with(line, &report, sizeof report, shown, SHOWN) < 0) _exit(0);
     close(shown[0]);
