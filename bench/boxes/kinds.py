@@ -13,7 +13,7 @@ class ProcessOne:
         native: The value of `NamespaceConfig.native`.
         note: Follows the name of a candidate.
         helpers: Processes of a template besides those of its boxes: the supervisor, the template, and, with the native
-            process 1, the program that creates empty boxes.
+            process 1, the program that creates empty boxes, and one empty box.
     """
 
     native: bool
@@ -22,7 +22,7 @@ class ProcessOne:
 
 
 PYTHON = ProcessOne(native=False, note=" (process 1 in Python)", helpers=2)
-NATIVE = ProcessOne(native=True, note="", helpers=3)
+NATIVE = ProcessOne(native=True, note="", helpers=4)
 
 
 def kinds() -> tuple[ProcessOne, ...]:

@@ -65,7 +65,7 @@ async def _of_boxes(count: int, kind: ProcessOne) -> float | None:
                 now = sum(pss_mib(pid) for pid in found)
             except PermissionError:
                 return None
-            if len(found) == expected and now == last:
+            if len(found) >= expected and now == last:  # more empty boxes may be ready
                 return now
             last = now
             await asyncio.sleep(_INTERVAL_S)
