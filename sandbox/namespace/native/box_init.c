@@ -442,6 +442,7 @@ int main(int count, char **arguments) {
     if (count != 2 || strlen(arguments[1]) >= sizeof host_id) return 2;
     strcpy(host_id, arguments[1]);
     memset(arguments[1], 0, strlen(arguments[1])); /* a job can read the command line of process 1 */
+    prctl(PR_SET_NAME, "box_init", 0, 0, 0); /* it was started by the number of a descriptor */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGCHLD, SIG_IGN); /* the kernel reaps the boxes' processes */
     for (;;) {
