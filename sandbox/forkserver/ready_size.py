@@ -1,5 +1,7 @@
 """`ReadySize`: how many boxes to keep ready, from how often none was. Standard library only."""
 
+import math
+
 from sandbox.linux.readings import available_share
 
 _FORGOTTEN_S = 20.0  # each period of this length without a miss takes one away
@@ -30,3 +32,7 @@ class ReadySize:
             if self._size > self._least and available_share() < _LEAST_AVAILABLE:
                 return self._least
         return self._size
+
+    def shrinks_after(self) -> float:
+        """Return for how many seconds the size stays as it is without a miss; infinity if it is the least."""
+        return _FORGOTTEN_S if self._size > self._least else math.inf

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import socket
 from collections import deque
@@ -67,6 +68,7 @@ class ForkServer:
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
         self._pulse_until = 0.0
+        self._shrink: asyncio.TimerHandle | None = None
         self.dead: str = ""  # why the template has ended; "" while it runs
         self.hung = False  # whether the template no longer responds; jobs that run in its boxes may still end
         self.jobs = 0  # jobs that use the template at the moment, counted by its owner
@@ -123,15 +125,27 @@ class ForkServer:
         return await self._answer(future, "fork a box", too_late=self._hand_out)
 
     def refill(self) -> None:
-        """Fork until `warm` boxes of each kind in use are ready.
+        """Fork until as many boxes of each kind in use are ready as the demand asks for, and discard those beyond it.
 
         Call it after sending a job, so that the job does not wait for a fork.
         """
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        if self._shrink is not None:
+            self._shrink.cancel()
+            self._shrink = None
+        if self.dead:
+            return
+        now, after = loop.time(), math.inf
         for direct, pool in self._pools.items():
-            size = pool.size.at(now) if pool.asked >= now - _KEPT_READY_S else 0
-            while not self.dead and len(pool.idle) + pool.forking < size:
-                self._order_fork(direct=direct)
+            size = pool.size.at(now)
+            while len(pool.idle) > size:
+                self._discard(pool.idle.pop())
+            if pool.asked >= now - _KEPT_READY_S:
+                for _ in range(size - len(pool.idle) - pool.forking):
+                    self._order_fork(direct=direct)
+            after = min(after, pool.size.shrinks_after())
+        if after < math.inf:
+            self._shrink = loop.call_later(after, self.refill)
 
     def kill(self, box: ForkedBox) -> None:
         """Kill the whole box. `box.gone` is set once it has ended."""
@@ -343,8 +357,11 @@ class ForkServer:
         if len(pool.idle) < pool.size.at(asyncio.get_running_loop().time()):
             pool.idle.append(box)
         else:  # the task it was forked for has been cancelled
-            self.kill(box)
-            box.close()
+            self._discard(box)
+
+    def _discard(self, box: ForkedBox) -> None:
+        self.kill(box)
+        box.close()
 
     def _worker_ended(self, message: dict[str, Any]) -> None:
         box = self._boxes.get(message["id"])
@@ -408,6 +425,8 @@ class ForkServer:
         if self.dead:
             return
         self.dead = why
+        if self._shrink is not None:
+            self._shrink.cancel()
         self._close_sockets()
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(SandboxError(f"The box template ended: {why}.", remedy=remedy))

@@ -151,6 +151,8 @@ class NamespaceTemplate(TemplateLoop):
         """Kill a box, unless it has ended."""
         if box_id in self._direct:
             empty_boxes.end(self._direct[box_id])
+            with contextlib.suppress(OSError):  # the next `take` meets the same problem, and reports it
+                self._empty.refill()  # a box that was not needed is killed, so fewer may be needed here as well
         else:
             super().kill(box_id)
 

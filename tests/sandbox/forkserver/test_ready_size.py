@@ -1,11 +1,18 @@
 """The number of boxes that are kept ready follows the demand."""
 
+import asyncio
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox.contract import Job
 from sandbox.forkserver import ready_size
 from sandbox.forkserver.ready_size import ReadySize
+from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+from tests.eventually import eventually
+from tests.sandbox.soak import residue
 
 
 @pytest.mark.spec("BOX-7")
@@ -25,6 +32,16 @@ def test_each_miss_adds_one_and_each_quiet_period_takes_one_away() -> None:
     for _ in range(10):
         size.missed(0.0)
     assert [size.at(seconds) for seconds in (0.0, 19.0, 21.0, 42.0, 1000.0)] == [4, 4, 3, 2, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.spec("BOX-7")
+async def test_boxes_that_were_kept_for_a_load_are_discarded_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ready_size, "_FORGOTTEN_S", 0.5)
+    async with NamespaceSandbox(NamespaceConfig(warm=1, most_warm=4)) as box:
+        await asyncio.gather(*(box.run(Job(code="import time; time.sleep(0.1)")) for _ in range(12)))
+        await eventually(lambda: len(residue.parts(os.getpid())["code"]) > 2)
+        await eventually(lambda: len(residue.parts(os.getpid())["code"]) == 1)
 
 
 @pytest.mark.spec("BOX-7")
