@@ -9,7 +9,10 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+PROC = "/proc"  # the folder of the caller's pid namespace; the functions also take that of another one
 _CHUNK = 1 << 14
+MOST_BYTES = 16 << 20  # read of one file; only the list of a process's mappings can be longer
+TOO_MUCH = 1 << 62
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before it runs a line (measured). This is address space, not memory: an option limits
 # Node's heap, and `sandbox.linux.watch` limits the memory that Node touches.
@@ -51,21 +54,27 @@ class CpuReading(NamedTuple):
     started: bytes
 
 
-def read(path: str) -> bytes:
+def read(path: str, proc: str = PROC) -> bytes:
     """Return the contents of a file below /proc; b"" if it cannot be read, for example because the process is gone."""
     try:
-        descriptor = os.open(f"/proc/{path}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{proc}/{path}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:  # without `open`, whose buffering and checks cost more than the read
-        parts = [os.read(descriptor, _CHUNK)]
-        while parts[-1]:
+        parts, size = [os.read(descriptor, _CHUNK)], 0
+        while parts[-1] and size < MOST_BYTES:
+            size += len(parts[-1])
             parts.append(os.read(descriptor, _CHUNK))
         return b"".join(parts)
     except OSError:
         return b""
     finally:
         os.close(descriptor)
+
+
+def at_start() -> tuple[int, int]:
+    """Return this process's own memory (see `MemoryReading`) and its peak memory, in bytes, before it runs a job."""
+    return memory("self").own, status_bytes("self/status", b"VmHWM:")
 
 
 def data_in_use() -> dict[str, int]:
@@ -77,36 +86,39 @@ def data_in_use() -> dict[str, int]:
     return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
 
-def memory(pid: str) -> MemoryReading:
+def memory(pid: str, proc: str = PROC) -> MemoryReading:
     """Return the memory of a process, from its status file. Pages that it shares with others count in full."""
-    status = read(f"{pid}/status")
-    own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
-    threads = _field(status, b"\nThreads:")
-    return MemoryReading(own, _field_bytes(status, b"RssShmem:"), _field_bytes(status, b"VmSize:"), threads)
+    status = read(f"{pid}/status", proc)
+    own = sum(field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
+    threads = _field(status, b"Threads:")
+    return MemoryReading(own, field_bytes(status, b"RssShmem:"), field_bytes(status, b"VmSize:"), threads)
 
 
-def proportional(pid: str) -> MemoryReading:
+def proportional(pid: str, proc: str = PROC) -> MemoryReading:
     """Return the memory of a process, with each shared page divided among the processes that share it.
 
     Where the kernel does not provide that number, shared pages count in full.
     """
-    plain = memory(pid)
-    rollup = read(f"{pid}/smaps_rollup")
+    plain = memory(pid, proc)
+    rollup = read(f"{pid}/smaps_rollup", proc)
     if not rollup:
         return plain
-    own = sum(_field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
-    own += status_bytes(f"{pid}/status", b"VmPTE:")
-    return MemoryReading(own, _field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
+    own = sum(field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
+    own += status_bytes(f"{pid}/status", b"VmPTE:", proc)
+    return MemoryReading(own, field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
 
 
-def shared_mappings(pids: Iterable[str]) -> int:
+def shared_mappings(pids: Iterable[str], proc: str = PROC) -> int:
     """Return the size in bytes of the shared memory that these processes map, touched or not, unless a file backs it.
 
-    Memory that several of the processes map counts once.
+    Memory that several of the processes map counts once. Return `TOO_MUCH` if the list of mappings is too long to read.
     """
     sizes: dict[bytes, int] = {}
     for pid in pids:
-        for line in read(f"{pid}/maps").splitlines():
+        text = read(f"{pid}/maps", proc)
+        if len(text) >= MOST_BYTES:
+            return TOO_MUCH
+        for line in text.split(b"\n"):
             fields = line.split(None, _NAME)
             if len(fields) > _NAME and fields[_NAME].startswith(_SHARED_NAMES):
                 first, _, last = fields[0].partition(b"-")
@@ -115,9 +127,9 @@ def shared_mappings(pids: Iterable[str]) -> int:
     return sum(sizes.values())
 
 
-def cpu(pid: str) -> CpuReading | None:
+def cpu(pid: str, proc: str = PROC) -> CpuReading | None:
     """Return the CPU time that a process has used; None if the process is gone."""
-    fields = read(f"{pid}/stat").rpartition(b")")[2].split()
+    fields = read(f"{pid}/stat", proc).rpartition(b")")[2].split()
     if not fields:
         return None
     own = int(fields[_UTIME]) + int(fields[_STIME])
@@ -132,7 +144,7 @@ def cpu_clock_s(pid: int) -> float:
     return 0.0
 
 
-def written_bytes(pid: str) -> int | None:
+def written_bytes(pid: str, proc: str = PROC) -> int | None:
     """Return the bytes that a process and the children it waited for have written.
 
     This is the larger of the bytes passed to `write` and the bytes written to disk: only the former include
@@ -140,18 +152,25 @@ def written_bytes(pid: str) -> int | None:
     cannot be read, for example because the process runs an unreadable program.
     """
     try:
-        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
-            text = b"\n" + file.read()
+        with open(f"{proc}/{pid}/io", "rb", buffering=0) as file:
+            text = file.read()
     except PermissionError:
         return None
     except OSError:
         return 0
-    return max(_field(text, b"\nwchar:"), _field(text, b"\nwrite_bytes:"))
+    return max(_field(text, b"wchar:"), _field(text, b"write_bytes:"))
 
 
-def status_bytes(path: str, field: bytes) -> int:
+def status_bytes(path: str, field: bytes, proc: str = PROC) -> int:
     """Return a field of a status file, converted from KiB to bytes."""
-    return _field_bytes(read(path), field)
+    return field_bytes(read(path, proc), field)
+
+
+def available_share() -> float:
+    """Return the share of the machine's memory that is available for new processes; 1.0 if the kernel does not say."""
+    text = read("meminfo")
+    total = _field(text, b"MemTotal:")
+    return _field(text, b"MemAvailable:") / total if total else 1.0
 
 
 def free_bytes(path: str) -> int:
@@ -160,10 +179,13 @@ def free_bytes(path: str) -> int:
     return found.f_bfree * found.f_frsize
 
 
-def _field_bytes(text: bytes, field: bytes) -> int:
+def field_bytes(text: bytes, field: bytes) -> int:
+    """Return a field of the text of a status file, converted from KiB to bytes; 0 if it is missing."""
     return _field(text, field) * 1024
 
 
 def _field(text: bytes, field: bytes) -> int:
+    """Return the number after the name of a field, which must begin a line: a process can have the name of a field."""
+    text, field = b"\n" + text, b"\n" + field
     at = text.find(field)
     return int(text[at + len(field) :].split(None, 1)[0]) if at >= 0 else 0

@@ -15,9 +15,11 @@ from typing import Any
 from sandbox.forkserver import open_files, orders
 from sandbox.linux import cgroups, syscalls
 from sandbox.namespace import rootfs
+from sandbox.namespace.outside_watch import UNWATCHABLE, OutsideWatch, Watches
 from sandbox.namespace.pulse import Pulse
 from sandbox.namespace.template import NamespaceTemplate, NamespaceTemplatePlan
 
+_MOST_SHOWN = 3  # descriptors that come with an order to watch a box
 _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the initial user namespace
 
 
@@ -42,6 +44,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
             preload=tuple(wanted["preload"]),
             box_uid=box_uid,
             path=tuple(wanted["path"]),
+            init=wanted["init"],
         )
         groups = cgroups.of_this_process()
         template = _start_template(plan, groups, theirs, ours)
@@ -49,7 +52,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
         orders.send(theirs, {"op": "broken", "error": str(problem)})
         return
     theirs.close()
-    _serve(ours, template, box_uid, Pulse(cgroups.find() if groups else None))
+    _serve(ours, template, box_uid, groups)
     if groups:
         groups.close()
 
@@ -111,36 +114,55 @@ def _start_template(
         os._exit(0)
 
 
-def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) -> None:
+def _serve(control: socket.socket, template: int, box_uid: int, groups: cgroups.Groups | None) -> None:
     """Carry out orders until the engine or the template ends, then kill the template."""
     ended = os.pidfd_open(template)
     poller = select.poll()
     poller.register(control, select.POLLIN)
     poller.register(ended, select.POLLIN)
+    pulse = Pulse(cgroups.find() if groups else None)
+    watches = Watches()
     id_maps: dict[tuple[int, int], int] = {}
     while True:
-        ready = [descriptor for descriptor, _ in poller.poll(pulse.wait_ms)]
+        waits = [each for each in (pulse.wait_ms, watches.wait_ms()) if each is not None]
+        ready = [descriptor for descriptor, _ in poller.poll(min(waits) if waits else None)]
         pulse.beat()
+        for box_id, reason in watches.look():
+            orders.send(control, {"op": "over", "id": box_id, "reason": reason})
         if ended in ready:
             break
         if not ready:
             continue
-        order = orders.receive(control)
+        order, descriptors = orders.receive_with(control, _MOST_SHOWN)
         if order is None:
             break
         if order["op"] == "pulse":
             pulse.extend()
-            continue
-        try:
-            tree = _open_workspace(order["path"], writable=order["writable"], box_uid=box_uid, id_maps=id_maps)
-        except OSError as problem:
-            orders.send(control, {"op": "failed", "id": order["id"], "error": str(problem)})
+        elif order["op"] == "watch":
+            try:
+                group = groups.to_read(order["id"]) if groups else None
+                watches.begin(order["id"], OutsideWatch(order, descriptors, group))
+            except (OSError, ValueError, KeyError):  # such as a descriptor that could not be received
+                orders.send(control, {"op": "over", "id": order["id"], "reason": UNWATCHABLE})
+        elif order["op"] == "unwatch":
+            orders.send(control, {"op": "watched", "id": order["id"], **watches.end(order["id"])})
         else:
-            orders.send(control, {"op": "mount", "id": order["id"]}, [tree])
-            os.close(tree)
+            _answer_with_workspace(control, order, box_uid, id_maps)
     with contextlib.suppress(ProcessLookupError):
         os.kill(template, signal.SIGKILL)
     os.waitpid(template, 0)
+
+
+def _answer_with_workspace(
+    control: socket.socket, order: dict[str, Any], box_uid: int, id_maps: dict[tuple[int, int], int]
+) -> None:
+    try:
+        tree = _open_workspace(order["path"], writable=order["writable"], box_uid=box_uid, id_maps=id_maps)
+    except OSError as problem:
+        orders.send(control, {"op": "failed", "id": order["id"], "error": str(problem)})
+    else:
+        orders.send(control, {"op": "mount", "id": order["id"]}, [tree])
+        os.close(tree)
 
 
 def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tuple[int, int], int]) -> int:
