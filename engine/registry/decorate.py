@@ -140,11 +140,12 @@ def tool(
 
     def build(function: Function) -> FunctionTool | BlockingFunctionTool:
         takes_context, parameters = _parameters(function)
+        adapter = _adapter(parameters)
         text, described = split_docstring(function.__doc__, frozenset(parameters))
         spec = ToolSpec(
             name=name or function.__name__,
             description=description or text,
-            parameters=_schema(parameters, described),
+            parameters=_schema(adapter, parameters, described),
             version=version,
             short_description=short_description,
             tier=tier,
@@ -170,7 +171,6 @@ def tool(
             returns=_returns(function),
         )
         _refuse_unusable(spec)
-        adapter = _adapter(parameters)
         if inspect.iscoroutinefunction(function):
             return FunctionTool(spec, function, takes_context, adapter)
         return BlockingFunctionTool(spec, function, takes_context, adapter)
@@ -232,8 +232,10 @@ def _adapter(parameters: Mapping[str, inspect.Parameter]) -> TypeAdapter[dict[st
     return TypeAdapter(cast("type[dict[str, Any]]", strict))
 
 
-def _schema(parameters: Mapping[str, inspect.Parameter], described: Mapping[str, str]) -> dict[str, Any]:
-    schema: dict[str, Any] = _without_titles(_adapter(parameters).json_schema())
+def _schema(
+    adapter: TypeAdapter[dict[str, Any]], parameters: Mapping[str, inspect.Parameter], described: Mapping[str, str]
+) -> dict[str, Any]:
+    schema: dict[str, Any] = _without_titles(adapter.json_schema())
     schema.setdefault("properties", {})
     for name, parameter in parameters.items():
         field = schema["properties"][name]
