@@ -1,8 +1,10 @@
 """Finds packs, commands and sandboxes through entry points, both Knackbox's own and third-party ones."""
 
+import sys
 import tomllib
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 
 TOOL_SOURCES = "knackbox.tool_sources"
@@ -21,8 +23,14 @@ def find(group: str) -> Sequence[EntryPoint]:
     """
     ours = own(group)
     names = {point.name for point in ours}
-    others = sorted((point for point in entry_points(group=group) if point.name not in names), key=lambda p: p.name)
-    return [*ours, *others]
+    found = _installed(tuple(sys.path)).select(group=group)
+    return [*ours, *sorted((point for point in found if point.name not in names), key=lambda point: point.name)]
+
+
+@lru_cache(maxsize=2)
+def _installed(_path: tuple[str, ...]) -> EntryPoints:
+    """Return all entry points of the packages on this path, which a process reads once; it takes 20 ms."""
+    return entry_points()
 
 
 def named(group: str, name: str) -> EntryPoint | None:

@@ -46,9 +46,9 @@ class SearchParts:
         """
 
         def make_embedder() -> "Embedder":
-            from engine.stores.embedder import WordLlamaEmbedder  # noqa: PLC0415 -- imports numpy
+            from engine.stores.embedder import shared_wordllama  # noqa: PLC0415 -- imports numpy
 
-            return WordLlamaEmbedder()
+            return shared_wordllama()
 
         def make_vectors() -> "VectorStore":
             from engine.stores.vectors import VectorStore  # noqa: PLC0415 -- imports numpy

@@ -7,6 +7,7 @@ of a batch to the length of the longest.
 
 import zlib
 from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
@@ -97,6 +98,16 @@ class WordLlamaEmbedder:
         lengths = np.sqrt(np.einsum("ij,ij->i", result, result))
         result /= np.maximum(lengths, np.finfo(np.float32).tiny)[:, np.newaxis]
         return result
+
+
+@cache
+def shared_wordllama() -> WordLlamaEmbedder:
+    """Return the embedder that all engines of this process share. It takes 50 MB, and never changes.
+
+    Raises:
+        ConfigError: The files of the model are missing from the installation.
+    """
+    return WordLlamaEmbedder()
 
 
 def _package_folder() -> Path:
