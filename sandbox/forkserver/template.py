@@ -5,6 +5,7 @@ written. Each backend that forks its boxes has a subclass of `TemplateLoop`.
 """
 
 import contextlib
+import fcntl
 import gc
 import os
 import select
@@ -131,7 +132,7 @@ def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Gr
         The control group with its moved descriptors, which come after the given ones.
     """
     wanted = (*given, *(group.descriptors if group else ()))
-    kept = [os.dup2(each, _OUT_OF_THE_WAY + index, inheritable=False) for index, each in enumerate(wanted)]
+    kept = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for each in wanted]
     for index, descriptor in enumerate(kept):
         os.dup2(descriptor, _FIRST_KEPT + index, inheritable=False)
     end = _FIRST_KEPT + len(kept)

@@ -80,8 +80,10 @@ def data_in_use() -> dict[str, int]:
 def memory(pid: str) -> MemoryReading:
     """Return the memory of a process, from its status file. Pages that it shares with others count in full."""
     status = read(f"{pid}/status")
+    threads = _field(status, b"Threads:")
+    if _hides_memory(status):
+        status = read(f"{_thread_with_memory(pid)}/status")
     own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
-    threads = _field(status, b"\nThreads:")
     return MemoryReading(own, _field_bytes(status, b"RssShmem:"), _field_bytes(status, b"VmSize:"), threads)
 
 
@@ -90,12 +92,12 @@ def proportional(pid: str) -> MemoryReading:
 
     Where the kernel does not provide that number, shared pages count in full.
     """
-    plain = memory(pid)
-    rollup = read(f"{pid}/smaps_rollup")
+    plain, shown = memory(pid), _thread_with_memory(pid)
+    rollup = read(f"{shown}/smaps_rollup")
     if not rollup:
         return plain
     own = sum(_field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
-    own += status_bytes(f"{pid}/status", b"VmPTE:")
+    own += status_bytes(f"{shown}/status", b"VmPTE:")
     return MemoryReading(own, _field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
 
 
@@ -106,7 +108,7 @@ def shared_mappings(pids: Iterable[str]) -> int:
     """
     sizes: dict[bytes, int] = {}
     for pid in pids:
-        for line in read(f"{pid}/maps").splitlines():
+        for line in read(f"{_thread_with_memory(pid)}/maps").split(b"\n"):
             fields = line.split(None, _NAME)
             if len(fields) > _NAME and fields[_NAME].startswith(_SHARED_NAMES):
                 first, _, last = fields[0].partition(b"-")
@@ -141,12 +143,12 @@ def written_bytes(pid: str) -> int | None:
     """
     try:
         with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
-            text = b"\n" + file.read()
+            text = file.read()
     except PermissionError:
         return None
     except OSError:
         return 0
-    return max(_field(text, b"\nwchar:"), _field(text, b"\nwrite_bytes:"))
+    return max(_field(text, b"wchar:"), _field(text, b"write_bytes:"))
 
 
 def status_bytes(path: str, field: bytes) -> int:
@@ -160,10 +162,30 @@ def free_bytes(path: str) -> int:
     return found.f_bfree * found.f_frsize
 
 
+def _hides_memory(status: bytes) -> bool:
+    """Return whether the main thread has ended before others: its files then no longer show the process's memory."""
+    return not _field(status, b"VmSize:") and _field(status, b"Threads:") > 1
+
+
+def _thread_with_memory(pid: str) -> str:
+    """Return the folder, below /proc, of the process or, if its main thread has ended, of another of its threads."""
+    if _hides_memory(read(f"{pid}/status")):
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                if thread != pid:
+                    return f"{pid}/task/{thread}"
+    return pid
+
+
 def _field_bytes(text: bytes, field: bytes) -> int:
     return _field(text, field) * 1024
 
 
 def _field(text: bytes, field: bytes) -> int:
-    at = text.find(field)
-    return int(text[at + len(field) :].split(None, 1)[0]) if at >= 0 else 0
+    """Return the number after `field` at the beginning of a line; 0 if there is none.
+
+    The text can contain what code in the box has chosen, such as the name of a process, but not at the beginning of a
+    line: the kernel escapes line breaks there.
+    """
+    at = 0 if text.startswith(field) else text.find(b"\n" + field) + 1
+    return int(text[at + len(field) :].split(None, 1)[0]) if text.startswith(field, at) else 0
