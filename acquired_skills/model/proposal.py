@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from acquired_skills.model.prediction import Prediction, Question
 from sandbox.contract import Language
@@ -50,6 +50,7 @@ class Proposal:
         provenance: Who proposes it and how (`acquired_skills.model.provenance`). It is stored with the skill, but has
             no effect on admission.
         expected: The author's predictions of results. Those that agree with the results of the code count as tests.
+        confirmed: Predictions that agreed with the version that this proposal replaces. The library adds them.
         language: The language of the code. Tests of Node and Bash skills are cases
             (`acquired_skills.proof.programs.program_cases`).
         files: Extra files: modules that the code imports, and data that it reads, by path relative to the code.
@@ -66,9 +67,18 @@ class Proposal:
     timeout_s: float = DEFAULT_TIMEOUT_S
     provenance: Mapping[str, str] = field(default_factory=dict)
     expected: tuple[Prediction, ...] = ()
+    confirmed: tuple[Prediction, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     language: Language = Language.PYTHON
     reference: str = ""
+
+    @property
+    def predictions(self) -> tuple[Prediction, ...]:
+        """All predictions, the author's first. A confirmed one does not count if the author predicts the same call."""
+        return (*self.expected, *(each for each in self.confirmed if not self._predicts(each.arguments)))
+
+    def _predicts(self, arguments: Mapping[str, Any]) -> bool:
+        return any(each.arguments == arguments for each in self.expected)
 
 
 @dataclass(frozen=True, slots=True)

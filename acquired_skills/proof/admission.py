@@ -120,7 +120,7 @@ async def admit(
         if problems:
             raise SkillRefused(parsed.proposal.name, problems)
         evidence = await _gather_evidence(parsed, variants, found, facts, disputed)
-        problems = list(evidence_problems(parsed.proposal.name, evidence, parsed.proposal.expected, made, effort))
+        problems = list(evidence_problems(parsed.proposal, evidence, made, effort))
         if problems and (author or evidence.disputed):
             problems += uncounted_tests(found)
             raise SkillRefused(parsed.proposal.name, problems, evidence.questions, evidence.disputed)
@@ -185,7 +185,7 @@ async def _gather_evidence(
     Raises:
         SandboxError: No box can run.
     """
-    expected, runner = parsed.proposal.expected, variants.runner
+    expected, runner = parsed.proposal.predictions, variants.runner
     calls = JsonCalls(list(facts["schema"]["parameters"].get("properties", {})), found.calls)
     left = [number for number, noticed in found.mutants.items() if not noticed]
     survivors = Survivors()
