@@ -50,12 +50,12 @@ class Proposal:
         provenance: Who proposes it and how (`acquired_skills.model.provenance`). It is stored with the skill, but has
             no effect on admission.
         expected: The author's predictions of results. Those that agree with the results of the code count as tests.
-        confirmed: Predictions that agreed with the version that this proposal replaces. The library adds them.
         language: The language of the code. Tests of Node and Bash skills are cases
             (`acquired_skills.proof.programs.program_cases`).
         files: Extra files: modules that the code imports, and data that it reads, by path relative to the code.
         reference: A second, independent implementation of the function, as one Python file; "" for none. Results in
             which code and reference agree count like predictions.
+        confirmed: Predictions that agreed with the version that this proposal replaces. The library adds them.
     """
 
     name: str
@@ -67,10 +67,10 @@ class Proposal:
     timeout_s: float = DEFAULT_TIMEOUT_S
     provenance: Mapping[str, str] = field(default_factory=dict)
     expected: tuple[Prediction, ...] = ()
-    confirmed: tuple[Prediction, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     language: Language = Language.PYTHON
     reference: str = ""
+    confirmed: tuple[Prediction, ...] = ()
 
     @property
     def predictions(self) -> tuple[Prediction, ...]:

@@ -16,7 +16,7 @@ from acquired_skills.proof.admission_report import agreed_predictions
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import opened_library, proposal
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-1"), pytest.mark.slow]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-1", "SKILL-9"), pytest.mark.slow]
 BODY = "return 100 if number > 100 else number + 1"
 SAME = "return min(number + 1, 100) if number <= 100 else 100"  # the same results but for 100
 ROUNDS = 6
@@ -43,7 +43,6 @@ async def created(library: SkillLibrary, offered: Proposal) -> Skill:
         try:
             return await library.create(offered)
         except SkillRefused as refused:
-            assert refused.questions, refused
             answers = [predicted(each.arguments["number"]) for each in refused.questions]
             offered = replace(offered, expected=(*offered.expected, *answers))
     raise AssertionError("the skill was not admitted")
@@ -74,5 +73,6 @@ async def test_a_version_that_changes_a_confirmed_result_is_refused_until_its_au
 
 
 STRONG = "from changed_answer import changed_answer\n\n\ndef test_it():\n" + "".join(
-    f"    assert changed_answer({number}) == {min(number + 1, 100)}\n" for number in (-3, 0, 1, 7, 98, 99, 100, 101, 500)
+    f"    assert changed_answer({number}) == {min(number + 1, 100)}\n"
+    for number in (-3, 0, 1, 7, 98, 99, 100, 101, 500)
 )
