@@ -99,20 +99,20 @@ class TemplateLoop:
                         signal.pidfd_send_signal(pidfd, self.kill_signal)
 
     def _fork(self, box_id: int) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        out_read, out_write = os.pipe2(os.O_CLOEXEC)
-        err_read, err_write = os.pipe2(os.O_CLOEXEC)
-        group = self._groups.make(box_id) if self._groups else None
-        opened = [ours.fileno(), theirs.fileno(), out_read, out_write, err_read, err_write]
-        opened += group.descriptors if group else ()
-        try:
-            self.fork_box(box_id, (theirs.fileno(), out_write, err_write), group)
+        with contextlib.ExitStack() as opened:
+            ours, theirs = map(opened.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
+            out_read, out_write = _pipe(opened)
+            err_read, err_write = _pipe(opened)
+            group = self._groups.make(box_id) if self._groups else None
+            for descriptor in group.descriptors if group else ():
+                opened.callback(os.close, descriptor)
+            try:
+                self.fork_box(box_id, (theirs.fileno(), out_write, err_write), group)
+            except OSError:
+                if self._groups:
+                    self._groups.remove(box_id)
+                raise
             orders.send(self._control, {"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
-        finally:
-            ours.detach()
-            theirs.detach()
-            for descriptor in opened:
-                os.close(descriptor)
 
     def _reap_box(self, pidfd: int) -> None:
         self._poller.unregister(pidfd)
@@ -123,6 +123,14 @@ class TemplateLoop:
         if self._groups:
             self._groups.remove(box_id)
         orders.send(self._control, {"op": "gone", "id": box_id})
+
+
+def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:
+    """Open a pipe whose two ends are closed together with `opened`."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    opened.callback(os.close, read)
+    opened.callback(os.close, write)
+    return read, write
 
 
 def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Group | None:
