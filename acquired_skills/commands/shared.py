@@ -11,6 +11,7 @@ from acquired_skills.lifecycle.asking import AskingLibrary
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.model.skill import Skill, SkillError, SkillMissing
+from acquired_skills.proof.admission_report import report_notes
 from acquired_skills.tools.describe import INSTRUCTIONS, summary
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
@@ -104,10 +105,13 @@ def report_admission(ctx: typer.Context, as_json: bool, result: Skill | SkillRef
             say(str(result))
         raise typer.Exit(int(Exit.FAILED))
     if wants_json(ctx, as_json):
-        emit_json({"admitted": True, **summary(result), "parameters": result.parameters})
+        notes = report_notes(result.admission)
+        emit_json({"admitted": True, **summary(result), "parameters": result.parameters, "notes": notes})
     else:
         proofs = f"{result.tests} {proof}{'' if result.tests == 1 else 's'}"
         emit(f"{result.name} version {result.version} is admitted: {proofs} passed.")
+        for note in report_notes(result.admission):
+            say(f"Note: {note}")
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: tuple[str, ...]) -> None:

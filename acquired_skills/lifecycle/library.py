@@ -18,7 +18,7 @@ from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.proposal import OTHER_KIND, Proposal, ProposalProblem, SkillRefused
 from acquired_skills.model.skill import Skill, SkillError, SkillKind, SkillState
 from acquired_skills.proof.admission import Admission
-from acquired_skills.proof.admission_report import open_questions
+from acquired_skills.proof.admission_report import agreed_predictions, open_questions
 from acquired_skills.proof.admitted_skill import build_skill, is_unchanged
 from acquired_skills.proof.duplicates import Neighbour
 from acquired_skills.proof.stages import stages_for
@@ -98,7 +98,8 @@ class SkillLibrary(StoredSkills):
         """Admit a proposal as a skill: check it, prove it in boxes, write it atomically, and index it.
 
         A proposal with the name of an existing skill creates its next version. Unless the proposal is `breaking`, this
-        version must also pass the earlier tests and agree with the corrections by users.
+        version must also pass the earlier tests and agree with the predictions that were confirmed, and with the
+        corrections by users.
 
         Args:
             ask: Asks a person to approve what the proposal declares; None if nobody can be asked.
@@ -129,6 +130,8 @@ class SkillLibrary(StoredSkills):
         if current is not None and is_unchanged(current, proposal) and not answers:
             same = f"The proposal is identical to version {current.version}, so there is nothing to do."
             raise SkillRefused(proposal.name, [ProposalProblem("version", same)])
+        if current is not None and earlier is not None:
+            parsed = replace(parsed, proposal=replace(proposal, confirmed=agreed_predictions(current.admission)))
         parsed = await approve(parsed, self._approval_policy, ask)
         progress("running the tests in a box", 0.2)
         neighbours = await nearest_neighbours(self, proposal, self._compared) if current is None else ()

@@ -13,9 +13,10 @@ from acquired_skills.store.corrected_calls import CorrectedCalls
 from acquired_skills.store.failed_inputs import FailedInput, FailedInputs
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.totals import SkillCall, VersionStats
-from engine.contract.context import Clock
+from engine.contract.context import CallContext, Clock
 from engine.contract.failure import FailureClass
 from engine.contract.turn import Turn
+from engine.turn.discovery import Discovery
 
 
 class TrackRecord:
@@ -82,10 +83,17 @@ class TrackRecord:
             for one in self._ledger.failing(names)
         }
 
-    def keep_request(self, skill: Skill, turn: Turn) -> None:
-        """Record that this skill succeeded for the query of this turn, so that similar requests find it."""
-        if self._requests is not None:
-            self._requests.note(skill.name, turn.query, turn.user)
+    def keep_request(self, skill: Skill, ctx: CallContext) -> None:
+        """Record the request for which this skill succeeded, so that similar requests find it.
+
+        This is the query of the turn. Turns of MCP clients have none; there, it is the search that found the skill.
+        """
+        if self._requests is None:
+            return
+        request, discovery = ctx.turn.query, ctx.services.get(Discovery)
+        if request is None and discovery is not None:
+            request = discovery.query_that_found(skill.name, ctx.turn)
+        self._requests.note(skill.name, request, ctx.turn.user)
 
     def keeps_state(self, skill: Skill) -> bool:
         """Return whether the calls that this process has counted leave the state of a skill unchanged.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from acquired_skills.model.prediction import Prediction, Question
 from sandbox.contract import Language
@@ -55,6 +55,7 @@ class Proposal:
         files: Extra files: modules that the code imports, and data that it reads, by path relative to the code.
         reference: A second, independent implementation of the function, as one Python file; "" for none. Results in
             which code and reference agree count like predictions.
+        confirmed: Predictions that agreed with the version that this proposal replaces. The library adds them.
     """
 
     name: str
@@ -69,6 +70,15 @@ class Proposal:
     files: Mapping[str, str] = field(default_factory=dict)
     language: Language = Language.PYTHON
     reference: str = ""
+    confirmed: tuple[Prediction, ...] = ()
+
+    @property
+    def predictions(self) -> tuple[Prediction, ...]:
+        """All predictions, the author's first. A confirmed one does not count if the author predicts the same call."""
+        return (*self.expected, *(each for each in self.confirmed if not self._predicts(each.arguments)))
+
+    def _predicts(self, arguments: Mapping[str, Any]) -> bool:
+        return any(each.arguments == arguments for each in self.expected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from acquired_skills.model.program import encoded
 from acquired_skills.model.proposal import ProposalProblem, SkillRefused
 from acquired_skills.model.script_block import ScriptBlock
 from acquired_skills.model.skill_schemas import usable_output_schema
-from acquired_skills.proof.admission_report import build_report, evidence_notes, hint_notes
+from acquired_skills.proof.admission_report import build_report, destination_notes, evidence_notes, hint_notes
 from acquired_skills.proof.clock_calls import with_clock_hint
 from acquired_skills.proof.docstring_examples import with_docstring_examples
 from acquired_skills.proof.duplicates import Neighbour, find_duplicate
@@ -120,7 +120,7 @@ async def admit(
         if problems:
             raise SkillRefused(parsed.proposal.name, problems)
         evidence = await _gather_evidence(parsed, variants, found, facts, disputed)
-        problems = list(evidence_problems(parsed.proposal.name, evidence, parsed.proposal.expected, made, effort))
+        problems = list(evidence_problems(parsed.proposal, evidence, made, effort))
         if problems and (author or evidence.disputed):
             problems += uncounted_tests(found)
             raise SkillRefused(parsed.proposal.name, problems, evidence.questions, evidence.disputed)
@@ -150,7 +150,7 @@ async def admit(
             compared=compared.neighbours,
             seconds=watch.laps,
             earlier=earlier_tests is not None,
-            notes=(*parsed.notes, *hint_notes(inferred), *evidence_notes(evidence)),
+            notes=(*parsed.notes, *hint_notes(inferred), *destination_notes(declared), *evidence_notes(evidence)),
             reference=parsed.proposal.reference,
         ),
     )
@@ -185,7 +185,7 @@ async def _gather_evidence(
     Raises:
         SandboxError: No box can run.
     """
-    expected, runner = parsed.proposal.expected, variants.runner
+    expected, runner = parsed.proposal.predictions, variants.runner
     calls = JsonCalls(list(facts["schema"]["parameters"].get("properties", {})), found.calls)
     left = [number for number, noticed in found.mutants.items() if not noticed]
     survivors = Survivors()

@@ -8,6 +8,7 @@ from typing import Any
 
 from acquired_skills.in_box.inferred_hints import ANY
 from acquired_skills.model.prediction import Prediction
+from acquired_skills.model.script_block import ScriptBlock
 from acquired_skills.proof.facts import BoxFacts
 from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.mutation.mutants import Mutant
@@ -96,6 +97,15 @@ def hint_notes(inferred: Mapping[str, str]) -> Iterator[str]:
     if rest := [f"`{name}`" for name, hint in inferred.items() if hint == ANY]:
         has, its = ("has", "its schema accepts") if len(rest) == 1 else ("have", "their schemas accept")
         yield f"{', '.join(rest)} {has} no type hint, so {its} any value. Add type hints to have arguments checked."
+
+
+def destination_notes(declared: ScriptBlock) -> Iterator[str]:
+    """Yield a note about a skill that connects to a server."""
+    if declared.destinations:
+        yield (
+            "The skill connects to a server, so admission made no changed versions of it and no calls besides those of "
+            "its tests. It is not known how much they prove. Move what needs no connection into a skill of its own."
+        )
 
 
 def evidence_notes(evidence: Evidence) -> Iterator[str]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.model.prediction import CHECKS, RESULT, Prediction, Question
-from acquired_skills.model.proposal import ProposalProblem
+from acquired_skills.model.prediction import CHECKS, RESULT, Question
+from acquired_skills.model.proposal import Proposal, ProposalProblem
 from acquired_skills.proof.mutation.mutants import Mutant
 from acquired_skills.proof.questions import MOST_UNSPECIFIED, Evidence
 from acquired_skills.proof.unexecuted_lines import named_lines
@@ -18,9 +18,8 @@ _OTHERS = ", ".join(f"`{check}`" for check in CHECKS if check != RESULT)
 
 
 def evidence_problems(
-    name: str,
+    proposal: Proposal,
     found: Evidence,
-    predictions: Sequence[Prediction],
     mutants: Sequence[Mutant],
     effort: Effort,
     *,
@@ -29,12 +28,13 @@ def evidence_problems(
     """Yield a problem for everything that is missing from the evidence for a proposal.
 
     Args:
+        proposal: The proposal, whose predictions were compared.
         mutants: All mutants that were made, in the order of their numbers.
         effort: The limits of the admission, with the share of the mutants that must be killed.
         referable: Whether a reference may answer the questions.
     """
     if found.compared is not None:
-        yield from _of_predictions(name, found, predictions)
+        yield from _of_predictions(proposal, found)
     yield from found.reference.problems
     if found.enough or found.reference.problems:
         return
@@ -72,11 +72,20 @@ def evidence_problems(
         )
 
 
-def _of_predictions(name: str, found: Evidence, predictions: Sequence[Prediction]) -> Iterator[ProposalProblem]:
-    compared = found.compared
+def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalProblem]:
+    compared, name, predictions = found.compared, proposal.name, proposal.predictions
     if compared is None:
         return
+    sent = range(len(proposal.expected))  # those of the author of this proposal; the others come from earlier versions
     for number in compared.disputed:
+        if number not in sent:
+            yield ProposalProblem(
+                "expected",
+                f"{_call(name, predictions[number].arguments)} gave {_checks(predictions[number].checks)} in the "
+                "current version, as its author had predicted; this code gives another result. Restore the result. If "
+                "it is meant to change, predict the new one in `expected`, or set `breaking=true`.",
+            )
+            continue
         yield ProposalProblem(
             "expected",
             f"You expect {_checks(predictions[number].checks)} from {_call(name, predictions[number].arguments)}; the "
@@ -90,19 +99,19 @@ def _of_predictions(name: str, found: Evidence, predictions: Sequence[Prediction
             f"{len(compared.unspecified)} predictions are `unspecified`; at most {MOST_UNSPECIFIED} are allowed. Let "
             "the code raise ValueError for arguments that it is not meant for, and predict that exception.",
         )
-    for number in compared.unanswered:
+    for number in filter(sent.__contains__, compared.unanswered):
         yield ProposalProblem(
             "expected",
             f"{_call(name, predictions[number].arguments)} cannot be compared with a prediction, because its result "
             "varies or takes too long. Leave this prediction out.",
         )
-    for number in compared.weak:
+    for number in filter(sent.__contains__, compared.weak):
         yield ProposalProblem(
             "expected",
             f"{_checks(predictions[number].checks)} is also true of most wrong results of "
             f"{_call(name, predictions[number].arguments)}, so it proves little. State `result` or a narrower check.",
         )
-    for number in compared.unasked:
+    for number in filter(sent.__contains__, compared.unasked):
         yield ProposalProblem(
             "expected",
             f"The result of {_call(name, predictions[number].arguments)} agrees, but proves nothing: it rejects no "

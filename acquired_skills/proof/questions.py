@@ -45,7 +45,7 @@ class Evidence:
         compared: The comparison of the predictions with the results of the code.
         questions: The calls to ask about, most decisive first.
         disputed: The predictions that differ from the results of the code.
-        agreed: The predictions that agree with the results of the code.
+        agreed: The predictions that agree with the results of the code, even those that prove nothing new.
         enough: Whether the proposal is proved.
         constant: An answer that tests and agreed predictions would accept for all calls, as text; "" for none.
         reference: What the reference proves.
@@ -127,7 +127,7 @@ def weigh(
             enough = killed / met >= effort.threshold
     disputed += reference.disputed
     questions = (*(Question(each.arguments, disputed=True) for each in disputed), *more)
-    agreed = tuple(predictions[n] for n in compared.agreed)
+    agreed = tuple(predictions[n] for n in sorted((*compared.agreed, *compared.unasked)))
     constant = "" if varied else found.constant
     return Evidence(
         proved,

@@ -7,6 +7,7 @@ is listed instead of it (CODE-5).
 
 import asyncio
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
@@ -37,6 +38,7 @@ _READS = Annotations(read_only=True, idempotent=True)
 _MOST_FOUND = 50
 _MOST_LOOKED_AT = 1_000  # the most search results to examine; more than needed, since the turn may not call all of them
 _PAGE = 100
+_MOST_AGENTS = 1_000  # whose latest searches are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,24 @@ class Discovery:
         self._look_up = LookUp(assembly, sources)
         self._index: ToolIndex | None = None
         self._lock = asyncio.Lock()
+        self._latest: OrderedDict[str, tuple[str, frozenset[str]]] = OrderedDict()
 
     async def search(self, query: str, turn: Turn, limit: int) -> Listing:
-        """Return the tools that best match the query, best first."""
+        """Return the tools that best match the query, best first, and remember what was found for this agent."""
+        found = await self._search(query, turn, limit)
+        if not turn.trial:
+            self._latest[turn.agent_key] = (query, frozenset(spec.name for spec in found.specs))
+            self._latest.move_to_end(turn.agent_key)
+            if len(self._latest) > _MOST_AGENTS:
+                self._latest.popitem(last=False)
+        return found
+
+    def query_that_found(self, name: str, turn: Turn) -> str | None:
+        """Return the query of this agent's latest search if it found the tool of this name; otherwise None."""
+        query, names = self._latest.get(turn.agent_key, ("", frozenset()))
+        return query if name in names else None
+
+    async def _search(self, query: str, turn: Turn, limit: int) -> Listing:
         wanted = limit
         while True:
             found = await self._candidates(query, turn, wanted)

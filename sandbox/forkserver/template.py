@@ -5,6 +5,7 @@ written. Each backend that forks its boxes has a subclass of `TemplateLoop`.
 """
 
 import contextlib
+import fcntl
 import gc
 import os
 import select
@@ -133,20 +134,21 @@ class TemplateLoop:
                     signal.pidfd_send_signal(pidfd, self.kill_signal)
 
     def _fork(self, box_id: int, *, direct: bool) -> None:
-        out_read, out_write = os.pipe2(os.O_CLOEXEC)
-        err_read, err_write = os.pipe2(os.O_CLOEXEC)
-        group = self._groups.make(box_id) if self._groups else None
-        made = False
-        try:
-            forked = (self.fork_direct if direct else self._fork_attended)(box_id, (out_write, err_write), group)
-            with forked as (channel, *others):
-                made = True
-                orders.send(self._control, {"op": "box", "id": box_id}, [channel, out_read, err_read, *others])
-        finally:
-            if self._groups and not made:
-                self._groups.remove(box_id)
-            for descriptor in (out_read, out_write, err_read, err_write, *(group.descriptors if group else ())):
-                os.close(descriptor)
+        with contextlib.ExitStack() as opened:
+            out_read, out_write = _pipe(opened)
+            err_read, err_write = _pipe(opened)
+            group = self._groups.make(box_id) if self._groups else None
+            for descriptor in group.descriptors if group else ():
+                opened.callback(os.close, descriptor)
+            made = False
+            try:
+                forked = (self.fork_direct if direct else self._fork_attended)(box_id, (out_write, err_write), group)
+                with forked as (channel, *others):
+                    made = True
+                    orders.send(self._control, {"op": "box", "id": box_id}, [channel, out_read, err_read, *others])
+            finally:
+                if self._groups and not made:
+                    self._groups.remove(box_id)
 
     @contextlib.contextmanager
     def _fork_attended(
@@ -173,6 +175,14 @@ class TemplateLoop:
         orders.send(self._control, {"op": "gone", "id": box_id})
 
 
+def _pipe(opened: contextlib.ExitStack) -> tuple[int, int]:
+    """Open a pipe whose two ends are closed together with `opened`."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    opened.callback(os.close, read)
+    opened.callback(os.close, write)
+    return read, write
+
+
 def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Group | None:
     """Move these descriptors to the numbers from 3 on, and close all others above 2. A new box calls this.
 
@@ -180,7 +190,7 @@ def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Gr
         The control group with its moved descriptors, which come after the given ones.
     """
     wanted = (*given, *(group.descriptors if group else ()))
-    kept = [os.dup2(each, _OUT_OF_THE_WAY + index, inheritable=False) for index, each in enumerate(wanted)]
+    kept = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for each in wanted]
     for index, descriptor in enumerate(kept):
         os.dup2(descriptor, _FIRST_KEPT + index, inheritable=False)
     end = _FIRST_KEPT + len(kept)

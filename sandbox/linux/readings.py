@@ -89,8 +89,10 @@ def data_in_use() -> dict[str, int]:
 def memory(pid: str, proc: str = PROC) -> MemoryReading:
     """Return the memory of a process, from its status file. Pages that it shares with others count in full."""
     status = read(f"{pid}/status", proc)
-    own = sum(field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
     threads = _field(status, b"Threads:")
+    if _hides_memory(status):
+        status = read(f"{_thread_with_memory(pid, proc)}/status", proc)
+    own = sum(field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
     return MemoryReading(own, field_bytes(status, b"RssShmem:"), field_bytes(status, b"VmSize:"), threads)
 
 
@@ -99,12 +101,12 @@ def proportional(pid: str, proc: str = PROC) -> MemoryReading:
 
     Where the kernel does not provide that number, shared pages count in full.
     """
-    plain = memory(pid, proc)
-    rollup = read(f"{pid}/smaps_rollup", proc)
+    plain, shown = memory(pid, proc), _thread_with_memory(pid, proc)
+    rollup = read(f"{shown}/smaps_rollup", proc)
     if not rollup:
         return plain
     own = sum(field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
-    own += status_bytes(f"{pid}/status", b"VmPTE:", proc)
+    own += status_bytes(f"{shown}/status", b"VmPTE:", proc)
     return MemoryReading(own, field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
 
 
@@ -115,7 +117,7 @@ def shared_mappings(pids: Iterable[str], proc: str = PROC) -> int:
     """
     sizes: dict[bytes, int] = {}
     for pid in pids:
-        text = read(f"{pid}/maps", proc)
+        text = read(f"{_thread_with_memory(pid, proc)}/maps", proc)
         if len(text) >= MOST_BYTES:
             return TOO_MUCH
         for line in text.split(b"\n"):
@@ -179,13 +181,31 @@ def free_bytes(path: str) -> int:
     return found.f_bfree * found.f_frsize
 
 
+def _hides_memory(status: bytes) -> bool:
+    """Return whether the main thread has ended before others: its files then no longer show the process's memory."""
+    return not _field(status, b"VmSize:") and _field(status, b"Threads:") > 1
+
+
+def _thread_with_memory(pid: str, proc: str) -> str:
+    """Return the folder, below `proc`, of the process or, if its main thread has ended, of another of its threads."""
+    if _hides_memory(read(f"{pid}/status", proc)):
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"{proc}/{pid}/task"):
+                if thread != pid:
+                    return f"{pid}/task/{thread}"
+    return pid
+
+
 def field_bytes(text: bytes, field: bytes) -> int:
     """Return a field of the text of a status file, converted from KiB to bytes; 0 if it is missing."""
     return _field(text, field) * 1024
 
 
 def _field(text: bytes, field: bytes) -> int:
-    """Return the number after the name of a field, which must begin a line: a process can have the name of a field."""
-    text, field = b"\n" + text, b"\n" + field
-    at = text.find(field)
-    return int(text[at + len(field) :].split(None, 1)[0]) if at >= 0 else 0
+    """Return the number after `field` at the beginning of a line; 0 if there is none.
+
+    The text can contain what code in the box has chosen, such as the name of a process, but not at the beginning of a
+    line: the kernel escapes line breaks there.
+    """
+    at = 0 if text.startswith(field) else text.find(b"\n" + field) + 1
+    return int(text[at + len(field) :].split(None, 1)[0]) if text.startswith(field, at) else 0

@@ -65,7 +65,7 @@ async def admit_program(
         similar_calls_s=_SLOWER * effort.similar_calls_s,
     )
     began = time.perf_counter()
-    name, expected = parsed.proposal.name, parsed.proposal.expected
+    name, expected = parsed.proposal.name, parsed.proposal.predictions
     runner = ProgramRunner(parsed, (), sandbox, effort)
     if unusable := why_unusable_input(runner.interface.parameters):
         raise SkillRefused(
@@ -88,7 +88,7 @@ async def admit_program(
     if problems := [*found.problems, *(() if found.problems else red_problems(found))]:
         raise SkillRefused(name, problems)
     evidence = await _gather_evidence(variants, found, disputed)
-    problems = list(evidence_problems(name, evidence, expected, mutants, effort, referable=False))
+    problems = list(evidence_problems(parsed.proposal, evidence, mutants, effort, referable=False))
     stated = [dict(each.arguments) for each in (*(case.expected for case in cases), *expected)]
     unused = unused_parameters(runner.interface.parameters, stated) if effort.threshold else []
     problems += unused_problems(unused)
@@ -122,7 +122,7 @@ def _unfit(cases: Sequence[ProgramCase], runner: ProgramRunner) -> list[Proposal
 
 async def _gather_evidence(variants: Variants, found: JudgedTests, disputed: Sequence[Prediction]) -> Evidence:
     runner = variants.runner
-    expected, calls = runner.parsed.proposal.expected, program_calls(runner.parsed.proposal.language, found.calls)
+    expected, calls = runner.parsed.proposal.predictions, program_calls(runner.parsed.proposal.language, found.calls)
     left = [number for number, noticed in found.mutants.items() if not noticed]
     survivors = Survivors()
     few = bool(found.mutants) and len(found.calls) < runner.effort.calls

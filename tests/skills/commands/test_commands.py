@@ -36,6 +36,20 @@ def skills(home: Path, capfd: pytest.CaptureFixture[str]) -> Shell:
     return Shell(home, capfd)
 
 
+@pytest.mark.spec("SKILL-3")
+def test_adding_a_skill_prints_the_notes_of_its_admission(skills: Shell) -> None:
+    code, tests = skills.home / "twice.py", skills.home / "test_twice.py"
+    code.write_text(
+        'def twice(number):\n    """Double a number.\n\n    Args:\n        number: it.\n    """\n    return number * 2\n'
+    )
+    tests.write_text(
+        "from twice import twice\n\n\ndef test_it():\n    assert [twice(n) for n in (1, 0, -3, 7)] == [2, 0, -6, 14]\n"
+    )
+    added = skills("add", str(code), "--tests", str(tests), "-d", "Doubles a whole number.")
+    assert "version 1 is admitted" in added.out, added.err
+    assert "Note: These parameters have no type hint in the code" in added.err
+
+
 @pytest.mark.spec("SKILL-11", "SKILL-10")
 def test_the_commands_can_do_what_the_tools_do(skills: Shell) -> None:
     assert skills("list", "--json").last == []
