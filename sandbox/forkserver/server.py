@@ -1,6 +1,8 @@
 """`ForkServer`: the engine's side of one template. Starts it, keeps boxes ready, hands them out and kills them."""
 
 import asyncio
+import contextlib
+import errno
 import json
 import math
 import os
@@ -22,6 +24,7 @@ _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given 
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX, _DESCRIPTORS_PER_DIRECT_BOX = 3, 6
+_SEND_AGAIN_S = 0.05
 _KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not kept ready
 
 
@@ -64,7 +67,7 @@ class ForkServer:
         self._mounts: dict[int, asyncio.Future[int]] = {}
         self._over: dict[int, Callable[[str], None]] = {}
         self._findings: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._outbox: deque[tuple[socket.socket, bytes, tuple[int, ...]]] = deque()
+        self._outboxes: dict[socket.socket, deque[tuple[bytes, tuple[int, ...]]]] = {}
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
         self._pulse_until = 0.0
@@ -259,28 +262,38 @@ class ForkServer:
         if where is None or self.dead:
             return
         # Copies, because the caller may close its descriptors before the message is sent.
-        self._outbox.append((where, json.dumps(order).encode(), tuple(os.dup(each) for each in descriptors)))
-        self._flush()
+        with contextlib.ExitStack() as copied:
+            copies = []
+            for each in descriptors:
+                copies.append(os.dup(each))
+                copied.callback(os.close, copies[-1])
+            copied.pop_all()
+        self._outboxes.setdefault(where, deque()).append((json.dumps(order).encode(), tuple(copies)))
+        self._flush(where)
 
-    def _flush(self) -> None:
+    def _flush(self, where: socket.socket) -> None:
         """Send the queued messages in order; continue when the other side has room again."""
-        while self._outbox:
-            where, message, descriptors = self._outbox[0]
+        outbox = self._outboxes.get(where, ())
+        while outbox and not self.dead:
+            message, descriptors = outbox[0]
             try:
                 socket.send_fds(where, [message], descriptors)
             except BlockingIOError:
                 asyncio.get_running_loop().add_writer(where, self._resume, where)
                 return
-            except OSError:
+            except OSError as problem:
+                if problem.errno == errno.ETOOMANYREFS:  # a job of the same user is sending many descriptors
+                    asyncio.get_running_loop().call_later(_SEND_AGAIN_S, self._flush, where)
+                    return
                 self._die("it was killed")
                 return
-            self._outbox.popleft()
+            outbox.popleft()
             for descriptor in descriptors:
                 os.close(descriptor)
 
     def _resume(self, where: socket.socket) -> None:
         asyncio.get_running_loop().remove_writer(where)
-        self._flush()
+        self._flush(where)
 
     def _from_template(self) -> None:
         for _ in range(64):
@@ -447,6 +460,7 @@ class ForkServer:
                 loop.remove_reader(end)
                 loop.remove_writer(end)
                 end.close()
-        for descriptor in (each for _, _, descriptors in self._outbox for each in descriptors):
+        waiting = (descriptors for outbox in self._outboxes.values() for _, descriptors in outbox)
+        for descriptor in (each for descriptors in waiting for each in descriptors):
             os.close(descriptor)
-        self._outbox.clear()
+        self._outboxes.clear()

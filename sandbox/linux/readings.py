@@ -4,6 +4,7 @@ For a process that has ended, the functions return zeros or None.
 """
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 PROC = "/proc"  # the folder of the caller's pid namespace; the functions also take that of another one
 _CHUNK = 1 << 14
-MOST_BYTES = 16 << 20  # read of one file; only the list of a process's mappings can be longer
+MOST_BYTES = 16 << 20  # read of one file, and of all lists of mappings; only these can be longer
 TOO_MUCH = 1 << 62
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before it runs a line (measured). This is address space, not memory: an option limits
@@ -55,10 +56,16 @@ class CpuReading(NamedTuple):
 
 
 def read(path: str, proc: str = PROC) -> bytes:
-    """Return the contents of a file below /proc; b"" if it cannot be read, for example because the process is gone."""
+    """Return the contents of a file below /proc; b"" if it cannot be read, for example because the process is gone.
+
+    Raises:
+        OSError: There is no descriptor left to open it.
+    """
     try:
         descriptor = os.open(f"{proc}/{path}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as problem:
+        if problem.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         return b""
     try:  # without `open`, whose buffering and checks cost more than the read
         parts, size = [os.read(descriptor, _CHUNK)], 0
@@ -113,12 +120,15 @@ def proportional(pid: str, proc: str = PROC) -> MemoryReading:
 def shared_mappings(pids: Iterable[str], proc: str = PROC) -> int:
     """Return the size in bytes of the shared memory that these processes map, touched or not, unless a file backs it.
 
-    Memory that several of the processes map counts once. Return `TOO_MUCH` if the list of mappings is too long to read.
+    Memory that several of the processes map counts once. Return `TOO_MUCH` if the lists of mappings are too long to
+    read.
     """
     sizes: dict[bytes, int] = {}
+    left = MOST_BYTES
     for pid in pids:
         text = read(f"{_thread_with_memory(pid, proc)}/maps", proc)
-        if len(text) >= MOST_BYTES:
+        left -= len(text)
+        if left <= 0:
             return TOO_MUCH
         for line in text.split(b"\n"):
             fields = line.split(None, _NAME)

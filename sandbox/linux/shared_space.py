@@ -122,6 +122,8 @@ class _Walk:
                     else:
                         yield from self._status(entry)
             for name in below if depth < _MOST_DEPTH else ():
+                if time.monotonic() > self._deadline:
+                    return
                 yield from self.files(name, opened, depth + 1)
         except OSError:
             return

@@ -6,6 +6,7 @@ counted.
 """
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections import deque
@@ -24,6 +25,7 @@ from sandbox.linux.attend import WorkerEnd
 from sandbox.linux.watch import Used
 from sandbox.namespace import process_one
 from sandbox.namespace.box import DEFAULT_DISK_BYTES
+from sandbox.namespace.outside_watch import UNWATCHABLE
 from sandbox.namespace.process_one import OrderKind, Report
 from sandbox.namespace.worker_report import WorkerReport
 from sandbox.nodes import MAX_NODES, too_many_nodes
@@ -35,6 +37,7 @@ _FLOOD_PAUSE_S = 0.05
 _FLOOD_READS = 64  # wakes with less than `_PROGRESS` bytes, after which the channel is left alone for a moment
 _PROGRESS = 4096
 _END_WAIT_S = 5.0
+_FINDINGS_WAIT_S = 1.5  # without them, only what the kernel counted is known
 _WORKER_PID = b"2"  # in the box; process 1 is the first, and the worker is forked before anything else
 
 
@@ -267,8 +270,12 @@ class DirectJob:
             self._looking = self._loop.call_later(_FIRST_LOOK_S, self._watch)
             return
         request = {"limits": self._header["limits"], "before": self._report.before, "free": self._free_before}
-        self._server.watch(self._box, request, (*self._ends.shown, *self._workspace), self.stop)
-        self._watched = True
+        try:
+            self._server.watch(self._box, request, (*self._ends.shown, *self._workspace), self.stop)
+        except OSError:  # this process has no descriptor left; a job must not run unwatched
+            self.stop(UNWATCHABLE)
+        else:
+            self._watched = True
 
     # The end
 
@@ -302,10 +309,9 @@ class DirectJob:
     async def _findings(self) -> dict[str, Any]:
         if self._watched:
             self._watched = False
-            try:
-                return await self._server.findings(self._box)
-            except TemplateLost:
-                pass
+            with contextlib.suppress(TemplateLost, TimeoutError):
+                async with asyncio.timeout(_FINDINGS_WAIT_S):
+                    return await self._server.findings(self._box)
         return {"hits": [], "peak_bytes": 0, "cpu_s": 0.0}
 
     @property
@@ -317,6 +323,8 @@ class DirectJob:
         if report.load.rsplit(None, 1)[-1:] != [_WORKER_PID]:  # the last pid given out in the box
             return None
         peak = readings.field_bytes(report.status, b"VmHWM:")
+        if not peak:  # it has ended already, so what it used is known once it is reaped
+            return None
         if report.cpu:
             return Used(self._used_by_group(report), peak)
         return Used(max(0.0, readings.cpu_clock_s(self._report.pid) - self._before["cpu_s"]), peak)

@@ -22,7 +22,8 @@ from sandbox.namespace.process_one import OrderKind
 
 _CONTROL_FD, _PROGRAM_FD = 3, 64
 _DESCRIPTORS = 4  # of a box that is ready
-_LONGEST_S = 5.0  # for each step of creating a box
+_LONGEST_S = 2.0  # for each of the two steps of creating a box; a template must answer its engine within 5 s
+_MOST_DEAD = 8  # boxes that were killed while they waited, before the template gives up
 _ERROR = struct.Struct("=i")
 _LEAST_SPARE, _MOST_SPARE = 1, 8
 
@@ -75,8 +76,9 @@ class EmptyBoxes:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(_LONGEST_S)
         self._wanted: deque[EmptyBox] = deque()  # in the order in which they were asked for
+        self._late = 0  # answers of the program for which nobody waits any longer
         self._spare = ReadySize(_LEAST_SPARE, _MOST_SPARE)
-        os.posix_spawn(
+        self._pid = os.posix_spawn(
             f"/proc/self/fd/{program}",
             ["box_init", str(host_id)],
             {},
@@ -93,12 +95,13 @@ class EmptyBoxes:
         """
         if not self._wanted or not _readable(self._wanted[0].line):
             self._spare.missed(time.monotonic())
-        while True:
+        for _ in range(_MOST_DEAD):
             self._prepare(1)
             box = self._next()
             if not _readable(box.pidfd):
                 return box
             box.close()  # it was killed while it waited
+        raise OSError("empty boxes are killed as soon as they exist")
 
     def _next(self) -> EmptyBox:
         box = self._wanted.popleft()
@@ -114,6 +117,9 @@ class EmptyBoxes:
         self._control.close()
         while self._wanted:
             self._wanted.popleft().close()
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
 
     def refill(self) -> None:
         """Have boxes created in the background, until as many are ready as should be. Closes those too many.
@@ -146,10 +152,15 @@ class EmptyBoxes:
             OSError: The box cannot be created.
         """
         if box.pidfd < 0:
-            answer, descriptors, _, _ = socket.recv_fds(self._control, _ERROR.size, 1, socket.MSG_CMSG_CLOEXEC)
-            if len(answer) != _ERROR.size:
-                raise BrokenPipeError("the program that creates boxes has ended")
-            (number,) = _ERROR.unpack(answer)
+            try:
+                while self._late:
+                    for descriptor in self._receive()[1]:
+                        os.close(descriptor)
+                    self._late -= 1
+                number, descriptors = self._receive()
+            except TimeoutError:
+                self._late += 1  # the answers come in the order of the requests, so this one is still to come
+                raise
             if number or not descriptors:
                 raise OSError(number, f"cannot create the namespaces of a box: {os.strerror(number)}")
             box.pidfd = descriptors[0]
@@ -162,6 +173,18 @@ class EmptyBoxes:
             raise OSError(report.error, f"a box cannot be isolated: {report.load.decode(errors='replace')}")
         if len(received) != _DESCRIPTORS:
             raise OSError(errno.EMFILE, "the template has no file descriptor left for a box")
+
+    def _receive(self) -> tuple[int, list[int]]:
+        """Return the next answer of the program: an error number, and the pidfd of a box if that is 0.
+
+        Raises:
+            TimeoutError: There is none yet.
+            BrokenPipeError: The program has ended.
+        """
+        answer, descriptors, _, _ = socket.recv_fds(self._control, _ERROR.size, 1, socket.MSG_CMSG_CLOEXEC)
+        if len(answer) != _ERROR.size:
+            raise BrokenPipeError("the program that creates boxes has ended")
+        return _ERROR.unpack(answer)[0], descriptors
 
 
 def _readable(line: socket.socket | int) -> bool:

@@ -5,6 +5,7 @@ library only.
 """
 
 import contextlib
+import errno
 import os
 import time
 from typing import Any
@@ -17,6 +18,8 @@ from sandbox.linux.watch import TreeWatch
 UNWATCHABLE = "killed"
 """The reason why a box is ended that cannot be watched: a member of `sandbox.contract.End`."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.02, 0.05
+_REST, _MOST_REST_S = 4, 0.25  # after a long check, the pause is this many times as long as the check
+_ENDED = (errno.ENOENT, errno.ESRCH, errno.ENODEV)  # what /proc says after its last process has ended
 
 
 class OutsideWatch(TreeWatch):
@@ -86,16 +89,19 @@ class Watches:
         for box_id, (at, pause) in list(self._next.items()):
             if time.monotonic() < at:
                 continue
-            reason = ""
+            reason, began = "", time.monotonic()
             try:
                 reason = self._watches[box_id].exceeded()
-            except OSError:  # the box has just ended, and so has its /proc
-                pass
+            except OSError as problem:
+                if problem.errno not in _ENDED:
+                    reason = UNWATCHABLE
             except Exception:  # noqa: BLE001 -- one box must not end the others, and must not go on unwatched
                 reason = UNWATCHABLE
             if reason:
                 over.append((box_id, reason))
                 del self._next[box_id]
             else:
-                self._next[box_id] = (time.monotonic() + pause, min(2 * pause, _LAST_PAUSE_S))
+                now = time.monotonic()
+                rest = min(_REST * (now - began), _MOST_REST_S)  # so that one box cannot keep the supervisor busy
+                self._next[box_id] = (now + max(pause, rest), min(2 * pause, _LAST_PAUSE_S))
         return over

@@ -143,8 +143,9 @@ class NamespaceTemplate(TemplateLoop):
         try:
             return self._empty.take()
         except (BrokenPipeError, ConnectionResetError):
+            fresh = EmptyBoxes(self._program, self._plan.box_uid)
             self._empty.close()
-            self._empty = EmptyBoxes(self._program, self._plan.box_uid)
+            self._empty = fresh
             return self._empty.take()
 
     def kill(self, box_id: int) -> None:

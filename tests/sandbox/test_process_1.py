@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from sandbox.contract import Call, End, Job, Language, Limits, Mount, Outcome
+from sandbox.contract import Call, End, Job, Language, Limits, Mount, Outcome, SandboxError
 from sandbox.namespace import process_one
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from tests.sandbox.soak import residue
@@ -114,6 +114,28 @@ async def test_a_process_that_inherited_the_channel_can_neither_report_nor_flood
     assert (await beside).value == 3
 
 
+@pytest.mark.spec("BOX-3")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_job_that_reports_from_another_program_and_ends_at_once_does_not_hide_its_time(
+    box: NamespaceSandbox,
+) -> None:
+    """The attempt: the worker turns into a shell that sends a report, so that its counters are gone when it is read."""
+    code = (
+        "import json, os, struct, time\n"
+        "while time.process_time() < 0.4: pass\n"
+        "text = json.dumps({'end': 'ok', 'exit_code': 0, 'value': 'mine'}).encode()\n"
+        "frame = struct.pack('!IQ', len(text), 0) + text\n"
+        "os.set_inheritable(3, True)\n"
+        "shown = ''.join(f'\\\\{byte:03o}' for byte in frame)\n"
+        "os.execv('/bin/sh', ['sh', '-c', f\"printf '{shown}' >&3\"])"
+    )
+    for _ in range(5):
+        outcome = await box.run(Job(code=code))
+        assert (outcome.end, outcome.value) == (End.OK, "mine")
+        assert outcome.usage.cpu_s > 0.3
+        assert outcome.usage.peak_memory_bytes > 0
+
+
 # A connection whose peer does not read, with unsent data and a long time to linger, is sent to the engine, which would
 # have to wait when it discards the socket.
 LINGER = """
@@ -200,6 +222,53 @@ def test_a_native_process_1_holds_no_capability_while_a_job_runs() -> None:
             held.add((int(fields["CapEff"], 16), int(fields["CapBnd"], 16)))
     assert (0, 0) in held  # that of the job; those of boxes that wait can still mount a workspace
     assert {bounding for _, bounding in held} == {0}
+
+
+@pytest.mark.slow
+@pytest.mark.spec("BOX-1")
+@pytest.mark.timeout(120)
+def test_neither_process_1_nor_the_program_that_creates_it_holds_the_sockets_of_the_template() -> None:
+    with busy_engine(60) as engine:
+        parts = residue.parts(engine.pid)
+        templates = _sockets(parts["template"])
+        assert templates
+        assert parts["maker"]
+        assert not templates & _sockets([*parts["maker"], *parts["box"]])
+
+
+def _sockets(pids: list[int]) -> set[str]:
+    """Return the sockets that these processes hold, each as its number."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    found.add(str(descriptor.readlink()))
+    return {each for each in found if each.startswith("socket:")}
+
+
+@pytest.mark.slow
+@pytest.mark.spec("BOX-1", "BOX-4")
+@pytest.mark.timeout(120)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_late_answer_about_a_box_is_not_taken_for_that_about_the_next_one() -> None:
+    """The program that creates boxes is stopped until requests for boxes have been given up."""
+    others = set(residue.parts(os.getpid())["maker"])
+    async with NamespaceSandbox(NamespaceConfig(warm=0)) as box:
+        assert (await box.run(ADD)).value == 3
+        (maker,) = set(residue.parts(os.getpid())["maker"]) - others
+        os.kill(maker, signal.SIGSTOP)
+        refused = 0
+        try:
+            for _ in range(4):
+                try:
+                    await box.run(ADD)
+                except SandboxError:
+                    refused += 1
+        finally:
+            os.kill(maker, signal.SIGCONT)
+        assert refused
+        assert [(await box.run(ADD)).value for _ in range(6)] == [3] * 6
 
 
 @pytest.mark.slow

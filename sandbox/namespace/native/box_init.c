@@ -444,6 +444,13 @@ int main(int count, char **arguments) {
     memset(arguments[1], 0, strlen(arguments[1])); /* a job can read the command line of process 1 */
     prctl(PR_SET_NAME, "box_init", 0, 0, 0); /* it was started by the number of a descriptor */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    syscall(SYS_close_range, CONTROL + 1, ~0U, 0);
+    /* The kernel refuses to send descriptors while more than this limit are in flight for the user. */
+    struct rlimit files_open;
+    if (getrlimit(RLIMIT_NOFILE, &files_open) == 0) {
+        files_open.rlim_cur = files_open.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files_open);
+    }
     signal(SIGCHLD, SIG_IGN); /* the kernel reaps the boxes' processes */
     for (;;) {
         char wanted[8];
