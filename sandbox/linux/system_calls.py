@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterable
 
 _ARCHITECTURES = ("x86_64", "aarch64")
+_SAME_FROM, _X32 = 424, 0x40000000  # calls from 424 on have one number everywhere; 0x40000000 marks the x32 interface
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*, linux/audit.h
 # On x86_64 and aarch64; None where there is no such call.
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
@@ -60,6 +61,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "ioctl": (16, 29),
     "ioperm": (173, None),
     "iopl": (172, None),
+    "ioprio_get": (252, 31),
     "ioprio_set": (251, 30),
     "kcmp": (312, 272),
     "kexec_file_load": (320, 294),
@@ -76,9 +78,11 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "migrate_pages": (256, 238),
+    "linkat": (265, 37),
     "mkdir": (83, None),
     "mkdirat": (258, 34),
     "mknod": (133, None),
+    "mlock": (149, 228),
     "mknodat": (259, 33),
     "modify_ldt": (154, None),
     "mount": (165, 40),
@@ -115,6 +119,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "removexattr": (197, 14),
     "renameat2": (316, 276),
     "request_key": (249, 218),
+    "rt_sigqueueinfo": (129, 138),
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
     "sched_setparam": (142, 118),
@@ -150,6 +155,8 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "syncfs": (306, 267),
     "sysfs": (139, None),
     "syslog": (103, 116),
+    "timer_create": (222, 107),
+    "timer_settime": (223, 110),
     "umount2": (166, 39),
     "unshare": (272, 97),
     "uprobe": (336, None),
@@ -183,6 +190,22 @@ def numbers(names: Iterable[str], machine: str = "") -> dict[str, int]:
     index = _ARCHITECTURES.index(machine)
     found = {name: _NUMBERS[name][index] for name in names}
     return {name: number for name, number in found.items() if number is not None}
+
+
+def from_x86_64(machine: str = "") -> dict[int, int]:
+    """Return the numbers on an architecture, by those on x86_64, where the two differ."""
+    machine = machine or platform.machine()
+    here = numbers(_NUMBERS, machine)
+    return {there: here[name] for name, there in numbers(_NUMBERS, "x86_64").items() if here.get(name, there) != there}
+
+
+def exists(number: int, machine: str) -> bool:
+    """Return whether the call with this number on x86_64 exists on an architecture."""
+    if machine == "x86_64" or _SAME_FROM <= number < _X32:
+        return True
+    return any(
+        there == number and name in numbers(_NUMBERS, machine) for name, there in numbers(_NUMBERS, "x86_64").items()
+    )
 
 
 def number(name: str) -> int:

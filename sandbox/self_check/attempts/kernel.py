@@ -141,7 +141,6 @@ def _call(rows: tuple[tuple[str, int, str, str], ...], only: frozenset[str]) -> 
             f"reach({number}, {arguments})",
             why,
             only=only,
-            machine="x86_64",
         )
         for attempt, number, arguments, why in rows
     )

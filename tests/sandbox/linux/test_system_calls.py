@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.linux import seccomp, system_calls
+from sandbox.self_check.attempts.suite import ALL
 
 HEADERS = {
     "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
@@ -41,6 +42,19 @@ def test_calls_that_only_some_architectures_have_are_left_out() -> None:
     assert system_calls.numbers(("open", "openat"), "aarch64") == {"openat": 56}
     assert system_calls.numbers(("open", "openat"), "x86_64") == {"open": 2, "openat": 257}
     assert system_calls.numbers(("open",), "riscv64") == {}
+
+
+@pytest.mark.spec("BOX-1", "BOX-2")
+def test_the_attempts_of_the_escape_suite_name_only_calls_in_the_table() -> None:
+    """Otherwise they would not be made on aarch64, or would make another call."""
+    in_the_table = set(system_calls.numbers(KNOWN, "x86_64").values())
+    used = {number for attempt in ALL for number in attempt.system_calls}
+    assert len(used) > 60
+    assert {number for number in used - in_the_table if number < 424} == set()
+    assert system_calls.from_x86_64("aarch64")[165] == system_calls.numbers(("mount",), "aarch64")["mount"]
+    assert system_calls.from_x86_64("x86_64") == {}
+    assert not system_calls.exists(85, "aarch64")  # creat
+    assert system_calls.exists(435, "aarch64")
 
 
 @pytest.mark.spec("BOX-1", "BOX-2")
