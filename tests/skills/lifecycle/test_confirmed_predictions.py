@@ -24,7 +24,9 @@ ROUNDS = 6
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def library(box: NamespaceSandbox, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SkillLibrary]:
-    async with opened_library(tmp_path_factory.mktemp("home"), box, effort=Effort()) as opened:
+    async with opened_library(
+        tmp_path_factory.mktemp("home"), box, effort=Effort(mutants_s=60.0, similar_calls_s=60.0)
+    ) as opened:
         yield opened
 
 

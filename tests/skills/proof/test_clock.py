@@ -17,7 +17,8 @@ from sandbox.contract import Call, Job
 from sandbox.namespace.backend import NamespaceSandbox
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-6")]
-EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
+# A loaded machine must not reach the limits of time, which would leave mutants and calls untried.
+EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=60.0, mutants_s=60.0, similar_calls_s=60.0)
 CODE = '''from datetime import date, datetime
 from time import time
 

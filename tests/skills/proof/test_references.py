@@ -16,7 +16,8 @@ from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import opened_library, proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-5")]
-EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
+# A loaded machine must not reach the limits of time, which would leave mutants and calls untried.
+EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=60.0, mutants_s=60.0, similar_calls_s=60.0)
 BODY = "if number > 100:\n        return 100\n    return number + 1"
 WRONG = BODY.replace("> 100", ">= 100")  # returns 100 for 100
 SLOW = "def add_one(number):\n    return sorted([100, number] if number > 100 else [number + 1])[0]\n"

@@ -18,7 +18,8 @@ from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
 pytestmark = pytest.mark.spec("SKILL-6", "GATE-2")
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
+# A loaded machine must not reach the limits of time, which would leave mutants and calls untried.
+QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=60.0, mutants_s=60.0, similar_calls_s=60.0)
 HEAD = "from add_one import add_one\n\n\n"
 WEAK = HEAD + "def test_adds():\n    assert add_one(1) == 2\n"
 ENOUGH = WEAK + "\n\ndef test_more():\n    assert (add_one(0), add_one(-4), add_one(9)) == (1, -3, 10)\n"
