@@ -57,14 +57,14 @@ CASES = [
         "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
         Limits(wall_s=60),
     ),
-    (  # without memory for anything else: the allocation that fails can be any
+    (  # once the threads have used up the memory, any allocation may be the one that fails
         End.PROCESSES,
         PY,
         "import threading\ntry:\n    while True: threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
         "except (RuntimeError, MemoryError): pass\nraise MemoryError",
         Limits(wall_s=60),
     ),
-    (  # a few threads are not what uses up the memory
+    (  # the stacks of a few threads do not use up the memory
         End.MEMORY,
         PY,
         "import threading\nfor _ in range(4): threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
