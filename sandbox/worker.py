@@ -43,7 +43,7 @@ _NOT_THE_JOBS = (__file__, OWN_FILES, f"{CLIENTS}/", "<frozen importlib")
 _UMASK = 0o022  # other users can read the files that a job leaves in a workspace, as with any program of its owner
 _NOT_FOUND = 127  # the exit code of a shell for a command that does not exist
 _STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # pthread_attr_t has 56 bytes in glibc and musl
-_MOST_STACKS = 0.5  # with more of the memory limit in stacks, the threads are what uses it up
+_MOST_STACKS = 0.5  # if stacks of threads take a larger share of the memory limit, they are what used it up
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
 
 # Exceptions that mean that a limit was reached. The ends are names of `sandbox.contract.End`.
@@ -430,7 +430,7 @@ def _in_threading(problem: BaseException) -> bool:
 
 
 def _filled_by_stacks() -> bool:
-    """Return whether the memory that a process may have is used up by the stacks of its threads.
+    """Return whether the stacks of threads take most of the memory that the process may have.
 
     The stacks of many threads use up the memory limit shortly before the limit of threads. Which of the next
     allocations fails is chance, and so is the type of the exception.

@@ -73,7 +73,7 @@ class JobSupervisor:
 
     @staticmethod
     def _why_killed() -> str:
-        """Return the limit for which the kernel killed the job. A fork bomb also uses up the memory, but later."""
+        """Return the limit for which the kernel killed the job, or "". A fork bomb also fills the memory, but later."""
         if not counters.out_of_memory_kills():
             return ""
         return "processes" if counters.refused_forks() else "memory"
