@@ -43,6 +43,7 @@ _NOT_THE_JOBS = (__file__, OWN_FILES, f"{CLIENTS}/", "<frozen importlib")
 _UMASK = 0o022  # other users can read the files that a job leaves in a workspace, as with any program of its owner
 _NOT_FOUND = 127  # the exit code of a shell for a command that does not exist
 _STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # pthread_attr_t has 56 bytes in glibc and musl
+_MOST_STACKS = 0.5  # if stacks of threads take a larger share of the memory limit, they are what used it up
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
 
 # Exceptions that mean that a limit was reached. The ends are names of `sandbox.contract.End`.
@@ -406,7 +407,7 @@ def _call(call: Message, folder: str) -> Any:
 def end_of(problem: BaseException) -> str:
     """Return the limit that an uncaught exception indicates, or "error"."""
     if isinstance(problem, MemoryError):
-        return "processes" if _was_starting_a_thread(problem) else "memory"
+        return "processes" if _in_threading(problem) or _filled_by_stacks() else "memory"
     if isinstance(problem, RuntimeError) and "can't start new thread" in str(problem):
         return "processes"
     if isinstance(problem, OSError):
@@ -418,16 +419,24 @@ def end_of(problem: BaseException) -> str:
     return "error"
 
 
-def _was_starting_a_thread(problem: BaseException) -> bool:
-    """Return whether an exception was raised by `threading`.
+def _in_threading(problem: BaseException) -> bool:
+    """Return whether an exception passed through `threading`."""
+    place = problem.__traceback__
+    while place is not None:
+        if place.tb_frame.f_code.co_filename.endswith("/threading.py"):
+            return True
+        place = place.tb_next
+    return False
+
+
+def _filled_by_stacks() -> bool:
+    """Return whether the stacks of threads take most of the memory that the process may have.
 
     The stacks of many threads use up the memory limit shortly before the limit of threads. Which of the next
     allocations fails is chance, and so is the type of the exception.
     """
-    place = problem.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    return place is not None and place.tb_frame.f_code.co_filename.endswith("/threading.py")
+    limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    return limit > 0 and len(sys._current_frames()) * _STACK_BYTES > _MOST_STACKS * limit  # noqa: SLF001
 
 
 def describe(problem: BaseException) -> Message:

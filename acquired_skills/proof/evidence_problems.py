@@ -76,21 +76,21 @@ def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalPro
     compared, name, predictions = found.compared, proposal.name, proposal.predictions
     if compared is None:
         return
-    sent = range(len(proposal.expected))  # those of the author of this proposal; the others come from earlier versions
+
+    def sent(numbers: Sequence[int]) -> list[int]:
+        """Leave out the confirmed predictions, which come last: the author of this proposal did not send them."""
+        return [number for number in numbers if number < len(proposal.expected)]
+
     for number in compared.disputed:
-        if number not in sent:
-            yield ProposalProblem(
-                "expected",
-                f"{_call(name, predictions[number].arguments)} gave {_checks(predictions[number].checks)} in the "
-                "current version, as its author had predicted; this code gives another result. Restore the result. If "
-                "it is meant to change, predict the new one in `expected`, or set `breaking=true`.",
-            )
-            continue
-        yield ProposalProblem(
-            "expected",
-            f"You expect {_checks(predictions[number].checks)} from {_call(name, predictions[number].arguments)}; the "
-            "code gives another result. Which of the two is right? Correct the code or the prediction.",
+        call, checks = _call(name, predictions[number].arguments), _checks(predictions[number].checks)
+        text = (
+            f"You expect {checks} from {call}; the code gives another result. Which of the two is right? Correct the "
+            "code or the prediction."
+            if sent([number])
+            else f"{checks} was predicted for {call}, and the current version agrees; this code gives another result. "
+            "Restore the result. If it is meant to change, predict the new one in `expected`, or set `breaking=true`."
         )
+        yield ProposalProblem("expected", text)
     if found.enough:
         return
     if len(compared.unspecified) > MOST_UNSPECIFIED:
@@ -99,19 +99,19 @@ def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalPro
             f"{len(compared.unspecified)} predictions are `unspecified`; at most {MOST_UNSPECIFIED} are allowed. Let "
             "the code raise ValueError for arguments that it is not meant for, and predict that exception.",
         )
-    for number in filter(sent.__contains__, compared.unanswered):
+    for number in sent(compared.unanswered):
         yield ProposalProblem(
             "expected",
             f"{_call(name, predictions[number].arguments)} cannot be compared with a prediction, because its result "
             "varies or takes too long. Leave this prediction out.",
         )
-    for number in filter(sent.__contains__, compared.weak):
+    for number in sent(compared.weak):
         yield ProposalProblem(
             "expected",
             f"{_checks(predictions[number].checks)} is also true of most wrong results of "
             f"{_call(name, predictions[number].arguments)}, so it proves little. State `result` or a narrower check.",
         )
-    for number in filter(sent.__contains__, compared.unasked):
+    for number in sent(compared.unasked):
         yield ProposalProblem(
             "expected",
             f"The result of {_call(name, predictions[number].arguments)} agrees, but proves nothing: it rejects no "

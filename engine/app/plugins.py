@@ -29,7 +29,7 @@ def find(group: str) -> Sequence[EntryPoint]:
 
 @lru_cache(maxsize=16)
 def _installed(group: str, _path: tuple[str, ...]) -> EntryPoints:
-    """Return the entry points of the packages on this path, which a process reads once; it takes 20 ms."""
+    """Return the entry points of the packages on this path. Read once per process, because that takes 20 ms."""
     return entry_points(group=group)
 
 

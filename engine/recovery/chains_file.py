@@ -54,16 +54,16 @@ def read_chains(path: Path, specs: Specs, *, skipped: Skipped | None = None) -> 
         ConfigError: The file is unreadable or not YAML, a field is wrong or duplicate, a tool or argument is unknown,
             ``auto`` is used with a tool that is not read-only, or the chains form a cycle.
     """
-    return _ChainReader(_parsed(path, _stamp(path)), specs, skipped).read()
+    return _ChainReader(_parsed(path, _version_of(path)), specs, skipped).read()
 
 
 @lru_cache(maxsize=8)
-def _parsed(path: Path, _stamp: tuple[int, int, int]) -> YamlDocument[_ChainsFile]:
-    """Parse a version of a file once for all engines of a process; it takes 25 ms."""
+def _parsed(path: Path, _version: tuple[int, int, int]) -> YamlDocument[_ChainsFile]:
+    """Parse a file. Each version of it is parsed once per process, because that takes 25 ms."""
     return read_yaml(path, _ChainsFile)
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def _version_of(path: Path) -> tuple[int, int, int]:
     with suppress(OSError):  # reading the file reports the problem
         status = path.stat()
         return status.st_mtime_ns, status.st_size, status.st_ino

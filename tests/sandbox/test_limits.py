@@ -57,6 +57,20 @@ CASES = [
         "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
         Limits(wall_s=60),
     ),
+    (  # once the threads have used up the memory, any allocation may be the one that fails
+        End.PROCESSES,
+        PY,
+        "import threading\ntry:\n    while True: threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "except (RuntimeError, MemoryError): pass\nraise MemoryError",
+        Limits(wall_s=60),
+    ),
+    (  # the stacks of a few threads do not use up the memory
+        End.MEMORY,
+        PY,
+        "import threading\nfor _ in range(4): threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "x = bytearray(1 << 40)",
+        Limits(),
+    ),
     (End.FILES, PY, "x = [open('/dev/null') for _ in range(500)]", Limits(open_files=48)),
     (End.FILES, NODE, "for (let i = 0; i < 500; i++) require('fs').openSync('/dev/null')", Limits(open_files=48)),
 ]

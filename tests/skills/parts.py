@@ -33,6 +33,8 @@ from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, S
 
 # Admits a skill without mutation testing, which takes two thirds of an admission and is tested in `tests/skills/proof`.
 WITHOUT_MUTANTS = Effort(threshold=0.0)
+# Its time limits are not reached even on a loaded machine, where mutants and calls would otherwise be left untried.
+UNHURRIED = Effort(stub_test_s=0.5, test_s=1.0, total_s=60.0, mutants_s=60.0, similar_calls_s=60.0)
 ENVIRON_WITHOUT_MUTANTS = {"KNACKBOX_SKILLS_MUTANTS_NOTICED": "0"}  # the same for an engine or a command
 STATIC = frozenset({"execute", "file_system", "create_skill"})
 

@@ -67,10 +67,16 @@ class JobSupervisor:
         if not reason and self._seen > limits["output_bytes"]:
             reason = "output"
         if not reason and self._status is not None and os.WIFSIGNALED(self._status):
-            killed = os.WTERMSIG(self._status) == signal.SIGKILL
-            reason = "memory" if killed and counters.out_of_memory_kills() else ""
+            reason = self._why_killed() if os.WTERMSIG(self._status) == signal.SIGKILL else ""
         status = 0 if self._results.complete and not reason else self._status or 0
         return WorkerEnd(reason, status, bytes(self._results.received), self._used(used, watch))
+
+    @staticmethod
+    def _why_killed() -> str:
+        """Return the limit for which the kernel killed the job, or "". A fork bomb also fills the memory, but later."""
+        if not counters.out_of_memory_kills():
+            return ""
+        return "processes" if counters.refused_forks() else "memory"
 
     @staticmethod
     def _used(alone: Used | None, watch: counters.ContainerWatch) -> Used:

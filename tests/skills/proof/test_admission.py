@@ -9,6 +9,7 @@ from acquired_skills.in_box.effort import Effort
 from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import Admission, admit
+from acquired_skills.proof.admission_report import report_notes
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
@@ -254,3 +255,14 @@ async def test_a_forged_schema_that_would_take_forever_to_validate_is_refused(bo
     )
     text = await refusal(box, replace(proposal(), code=bomb + proposal().code))
     assert "[schema] The JSON Schema of the signature cannot be used: " in text
+
+
+@pytest.mark.spec("SKILL-6", "GATE-2")
+async def test_a_skill_that_declares_a_server_is_marked_because_its_tests_were_not_weighed(
+    box: NamespaceSandbox,
+) -> None:
+    offered = proposal()
+    block = '# /// script\n# [tool.knackbox]\n# destinations = ["api.example.com:443"]\n# ///\n'
+    plain, connecting = await admitted(box, offered), await admitted(box, replace(offered, code=block + offered.code))
+    assert not any("connects to a server" in note for note in report_notes(plain.report))
+    assert any("connects to a server" in note for note in report_notes(connecting.report))

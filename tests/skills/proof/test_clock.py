@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from acquired_skills.in_box import fixed_clock
-from acquired_skills.in_box.effort import Effort
 from acquired_skills.model.parsed import ParsedSource
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import Admission, admit
@@ -15,9 +14,9 @@ from acquired_skills.proof.static_checks import check
 from sandbox.bridge.in_box import knackbox_clock
 from sandbox.contract import Call, Job
 from sandbox.namespace.backend import NamespaceSandbox
+from tests.skills.parts import UNHURRIED
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-6")]
-EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
 CODE = '''from datetime import date, datetime
 from time import time
 
@@ -56,7 +55,7 @@ def greeter(tests: str = TESTS, code: str = CODE) -> Proposal:
 
 async def proposed(box: NamespaceSandbox, given: Proposal) -> Admission | SkillRefused:
     try:
-        return await admit(check(given, frozenset()), box, seed=1, effort=EFFORT)
+        return await admit(check(given, frozenset()), box, seed=1, effort=UNHURRIED)
     except SkillRefused as refused:
         return refused
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from acquired_skills.in_box.effort import Effort
 from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.prediction import Prediction
 from acquired_skills.model.proposal import Proposal, SkillRefused
@@ -13,10 +12,9 @@ from acquired_skills.proof.admission import Admission, admit
 from acquired_skills.proof.admission_report import agreed_predictions, open_questions, report_summary
 from acquired_skills.proof.questions import MOST_QUESTIONS, questions_needed
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import proposal
+from tests.skills.parts import UNHURRIED, proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-1")]
-EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
 BODY = "if number > 100:\n        return 100\n    return number + 1"
 WRONG = BODY.replace("> 100", ">= 100")  # returns 100 for 100
 ROUNDS = 5
@@ -33,7 +31,7 @@ def predicted(number: int, **checks: Any) -> Prediction:
 
 async def proposed(box: NamespaceSandbox, offered: Proposal, **more: Any) -> Admission | SkillRefused:
     try:
-        return await admit(ParsedProposal.parse(offered), box, seed=1, effort=EFFORT, **more)
+        return await admit(ParsedProposal.parse(offered), box, seed=1, effort=UNHURRIED, **more)
     except SkillRefused as refused:
         return refused
 
@@ -160,7 +158,7 @@ async def test_a_change_that_a_call_would_show_is_asked_about_even_if_nearly_all
     lines = "\n".join(f"    assert add_one({each}) == {right(each)}" for each in cases)
     offered = proposal(body=BODY, tests=f"from add_one import add_one\n\n\ndef test_it():\n{lines}\n")
     with pytest.raises(SkillRefused) as found:
-        await admit(ParsedProposal.parse(offered), box, seed=1, effort=replace(EFFORT, enough=0.5))
+        await admit(ParsedProposal.parse(offered), box, seed=1, effort=replace(UNHURRIED, enough=0.5))
     assert [each.arguments for each in found.value.questions] == [{"number": 100}]
 
 

@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from acquired_skills.in_box.effort import Effort
 from acquired_skills.model.prediction import Prediction
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import Admission, admit
 from acquired_skills.proof.admission_report import kept_reference, report_lines, report_summary
 from acquired_skills.proof.static_checks import check
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import opened_library, proposal
+from tests.skills.parts import UNHURRIED, opened_library, proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("GATE-5")]
-EFFORT = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
 BODY = "if number > 100:\n        return 100\n    return number + 1"
 WRONG = BODY.replace("> 100", ">= 100")  # returns 100 for 100
 SLOW = "def add_one(number):\n    return sorted([100, number] if number > 100 else [number + 1])[0]\n"
@@ -28,7 +26,7 @@ def offered(body: str = BODY, reference: str = SLOW, **more: Any) -> Proposal:
 
 async def proposed(box: NamespaceSandbox, given: Proposal, **more: Any) -> Admission | SkillRefused:
     try:
-        return await admit(check(given, frozenset()), box, seed=1, effort=EFFORT, **more)
+        return await admit(check(given, frozenset()), box, seed=1, effort=UNHURRIED, **more)
     except SkillRefused as refused:
         return refused
 
@@ -207,7 +205,9 @@ async def test_a_reference_that_cannot_be_used_is_refused_with_what_to_change(re
 )  # fmt: skip
 async def test_a_reference_that_proves_nothing_is_refused(box: NamespaceSandbox, reference: str, said: str) -> None:
     with pytest.raises(SkillRefused, match=said):
-        await admit(check(offered(WRONG, reference), frozenset()), box, seed=1, effort=replace(EFFORT, reference_s=2.0))
+        await admit(
+            check(offered(WRONG, reference), frozenset()), box, seed=1, effort=replace(UNHURRIED, reference_s=2.0)
+        )
 
 
 async def test_a_reference_that_writes_a_forged_answer_is_refused(box: NamespaceSandbox) -> None:
@@ -234,7 +234,7 @@ async def test_code_and_reference_agree_if_both_raise_an_exception(box: Namespac
 async def test_a_reference_is_stored_with_the_skill_and_used_in_its_readmission(
     box: NamespaceSandbox, tmp_path: Path
 ) -> None:
-    async with opened_library(tmp_path, box, effort=EFFORT) as library:
+    async with opened_library(tmp_path, box, effort=UNHURRIED) as library:
         skill = await library.create(offered())
         assert (await library.proposal_of(skill)).reference == SLOW
         await library.readmit(skill)

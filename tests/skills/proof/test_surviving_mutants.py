@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquired_skills.in_box.effort import Effort
 from acquired_skills.model.parsed import ParsedProposal, ParsedSource
 from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.proof.admission import admit
 from acquired_skills.proof.similar_calls import similar_calls
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import proposal
+from tests.skills.parts import UNHURRIED, proposal
 
 pytestmark = pytest.mark.spec("SKILL-6")
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0, enough=0.8)
+EFFORT = replace(UNHURRIED, enough=0.8)
 HEAD = "from add_one import add_one\n\n\n"
 WEAK = HEAD + "def test_adds():\n    assert add_one(1) == 2\n"
 ENOUGH = WEAK + "\n\ndef test_more():\n    assert (add_one(0), add_one(-4), add_one(9)) == (1, -3, 10)\n"
@@ -63,13 +62,13 @@ class TestAtTheGate:
     async def test_a_gap_in_the_tests_becomes_a_question_without_the_result(self, box: NamespaceSandbox) -> None:
         body = "if number > 100:\n        return 100\n    return number + 1"
         with pytest.raises(SkillRefused) as refused:
-            await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
+            await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=EFFORT)
         assert {"number": 100} in [question.arguments for question in refused.value.questions]
         assert '{"arguments": {"number": 100}, "result": …}' in str(refused.value)
 
     async def test_equivalent_mutants_do_not_count_against_the_tests(self, box: NamespaceSandbox) -> None:
         body = "sign = 1 if number >= 0 else -1\n    return sign * abs(number) + 1"  # for 0 both signs are correct, so > 0 and >= 1 are equivalent
-        met = (await admit(ParsedProposal.parse(proposal(body=body, tests=ENOUGH)), box, seed=1, effort=QUICK)).report[
+        met = (await admit(ParsedProposal.parse(proposal(body=body, tests=ENOUGH)), box, seed=1, effort=EFFORT)).report[
             "mutants"
         ]
         assert met["equivalent"] == 2
@@ -84,7 +83,7 @@ class TestAtTheGate:
             "    other = unused + 7 - number\n    more = other < unused\n    return names['add_one'](number)"
         )
         with pytest.raises(SkillRefused, match="agreed predictions kill"):
-            await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
+            await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=EFFORT)
 
     async def test_calls_that_hang_or_end_the_process_do_not_delay_admission(self, box: NamespaceSandbox) -> None:
         body = (
@@ -96,7 +95,7 @@ class TestAtTheGate:
                 ParsedProposal.parse(proposal(body=body, tests=ENOUGH)),
                 box,
                 seed=1,
-                effort=replace(QUICK, threshold=0.1),
+                effort=replace(EFFORT, threshold=0.1),
             )
         ).report["mutants"]
         assert met["killed"] > 0

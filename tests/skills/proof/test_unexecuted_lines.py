@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from acquired_skills.in_box.effort import Effort
 from acquired_skills.model.parsed import ParsedProposal, ParsedSource
 from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.proof.admission import admit
@@ -15,10 +14,9 @@ from acquired_skills.proof.mutation.probes import make_probes
 from acquired_skills.proof.mutation.programs import MutantWriter
 from acquired_skills.proof.unexecuted_lines import UnexecutedLine, named_lines, unexecuted_lines
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import proposal
+from tests.skills.parts import UNHURRIED, proposal
 
 pytestmark = pytest.mark.spec("SKILL-6", "GATE-2")
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
 HEAD = "from add_one import add_one\n\n\n"
 WEAK = HEAD + "def test_adds():\n    assert add_one(1) == 2\n"
 ENOUGH = WEAK + "\n\ndef test_more():\n    assert (add_one(0), add_one(-4), add_one(9)) == (1, -3, 10)\n"
@@ -98,7 +96,7 @@ class TestAtTheGate:
     async def test_the_refusal_names_a_line_that_no_test_executes(self, box: NamespaceSandbox) -> None:
         body = "if number > 100:\n        number = 100 - 1\n    return number + 1"
         with pytest.raises(SkillRefused, match=r"No test executes line \d+ \(`add_one`\)\.") as refused:
-            await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
+            await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=UNHURRIED)
         assert any(question.arguments["number"] > 100 for question in refused.value.questions)
 
     async def test_code_that_no_call_executes_does_not_count_and_is_named_in_the_report(
@@ -107,7 +105,7 @@ class TestAtTheGate:
         made = proposal(body="total = number + 2\n    return total - 1", tests=ENOUGH)
         unused = "def _unused(number: int) -> int:\n    return number * 3\n\n\n"
         code = ParsedProposal.parse(replace(made, code=unused + made.code))
-        admitted = await admit(code, box, seed=1, effort=QUICK)
+        admitted = await admit(code, box, seed=1, effort=UNHURRIED)
         (note,) = [each for each in report_notes(admitted.report) if "executes" in each]
         assert "executes line 2 (`_unused`), so this code is not proved" in note
         assert admitted.report["mutants"]["never_executed"] > 0
@@ -116,11 +114,11 @@ class TestAtTheGate:
         made = proposal(tests=ENOUGH)
         unused = "def _unused(number: int) -> int:\n    if number > 3:\n        return number * 3 + 4\n    return number - 1\n\n\n"
         with pytest.raises(SkillRefused, match=r"No test executes lines 2 to 4 \(`_unused`\)\."):
-            await admit(ParsedProposal.parse(replace(made, code=unused + made.code)), box, seed=1, effort=QUICK)
+            await admit(ParsedProposal.parse(replace(made, code=unused + made.code)), box, seed=1, effort=UNHURRIED)
 
     async def test_code_executed_while_it_is_loaded_is_never_called_unexecuted(self, box: NamespaceSandbox) -> None:
         code = proposal(body="return number + STEP[0]", tests=WEAK)
         code = replace(code, code=code.code.replace("def add_one", "STEP = [1, 20 * 3]\n\n\ndef add_one", 1))
         with pytest.raises(SkillRefused) as refused:
-            await admit(ParsedProposal.parse(code), box, seed=1, effort=QUICK)
+            await admit(ParsedProposal.parse(code), box, seed=1, effort=UNHURRIED)
         assert "No test executes" not in str(refused.value)
