@@ -94,7 +94,7 @@ class ForkedJob:
                 await self._loop.sock_sendall(channel, memoryview(frame)[done:])
         except OSError as problem:
             raise SandboxError(f"The box ended before it received its job: {problem}.") from None
-        self._loop.add_reader(channel, self._on_readable)
+        self._loop.add_reader(channel.fileno(), self._on_readable)
         self._output.start()
 
     async def outcome(self) -> Outcome:
@@ -163,7 +163,7 @@ class ForkedJob:
         if self._signals:
             self._forget_signals()
         if self._box.channel.fileno() >= 0:
-            self._loop.remove_reader(self._box.channel)
+            self._loop.remove_reader(self._box.channel.fileno())
             self._output.stop()
         self._box.close()
 
@@ -207,7 +207,7 @@ class ForkedJob:
         return data
 
     def _finish(self, answer: tuple[bytes, bytes] | None) -> None:
-        self._loop.remove_reader(self._box.channel)
+        self._loop.remove_reader(self._box.channel.fileno())
         if self._signals:
             self._forget_signals()
         if not self._answer.done():

@@ -279,7 +279,7 @@ class ForkServer:
             try:
                 socket.send_fds(where, [message], descriptors)
             except BlockingIOError:
-                asyncio.get_running_loop().add_writer(where, self._resume, where)
+                asyncio.get_running_loop().add_writer(where.fileno(), self._resume, where)
                 return
             except OSError as problem:
                 if problem.errno == errno.ETOOMANYREFS:  # a job of the same user is sending many descriptors
@@ -292,7 +292,7 @@ class ForkServer:
                 os.close(descriptor)
 
     def _resume(self, where: socket.socket) -> None:
-        asyncio.get_running_loop().remove_writer(where)
+        asyncio.get_running_loop().remove_writer(where.fileno())
         self._flush(where)
 
     def _from_template(self) -> None:

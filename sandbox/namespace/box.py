@@ -10,7 +10,7 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -45,10 +45,12 @@ class NamespaceBoxPlan:
     Attributes:
         filters: The assembled seccomp filters.
         landlock_abi: The version of Landlock; 0 if there is none.
+        fork: Forks this process, as `os.fork` does.
     """
 
     filters: confine.NamespaceFilters
     landlock_abi: int
+    fork: Callable[[], int]
 
 
 def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, int], group: Group | None) -> NoReturn:
@@ -69,9 +71,8 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
         rules = landlock.ruleset(plan.landlock_abi, WRITABLE) if plan.landlock_abi else -1
         watch = TreeWatch(rootfs.BOX, group)
         with _killed_first(score):
-            running = confine.start(
-                confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group), out, err
-            )
+            confinement = confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group)
+            running = confine.start(confinement, out, err, plan.fork)
         if group:
             group.stay_out()
         if not confine.readable(channel.fileno()):

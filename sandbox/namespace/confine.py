@@ -8,6 +8,7 @@ import fcntl
 import os
 import select
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -48,13 +49,13 @@ class NamespaceConfinement:
     group: Group | None
 
 
-def start(confinement: NamespaceConfinement, out: int, err: int) -> WorkerProcess:
+def start(confinement: NamespaceConfinement, out: int, err: int, fork: Callable[[], int]) -> WorkerProcess:
     """Fork the worker. This process's copies of the two descriptors are closed."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     nothing = os.open("/dev/null", os.O_RDONLY)
     given = (nothing, out, err, results.worker_end, job_read)
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         become(confinement, given)
     for descriptor in given:

@@ -113,7 +113,8 @@ class DirectJob:
         self._header = header
         self._report.read()  # the announcement of a worker that has waited
         self._waited = self._report.before is not None
-        self._loop.add_reader(self._ends.line, self._on_line)
+        # Descriptors, because asyncio formats what is not registered, and a socket then asks for its addresses.
+        self._loop.add_reader(self._ends.line.fileno(), self._on_line)
         if tree >= 0 and header["mount"] == "through":
             self._workspace = (os.dup(tree),)
             space = os.fstatvfs(tree)
@@ -132,7 +133,7 @@ class DirectJob:
                 await self._loop.sock_sendall(self._box.channel, memoryview(frame)[done:])
         except OSError as problem:
             raise SandboxError(f"The box ended before it received its job: {problem}.") from None
-        self._loop.add_reader(self._box.channel, self._on_channel)
+        self._loop.add_reader(self._box.channel.fileno(), self._on_channel)
         self._output.start()
         self._wall = self._loop.call_later(self._left_s, self.stop, "timeout")
         self._looking = self._loop.call_later(_FIRST_LOOK_S, self._watch)
@@ -215,8 +216,8 @@ class DirectJob:
                 timer.cancel()
         self._ends.ended.remove_done_callback(self._on_worker_ended)
         if self._box.channel.fileno() >= 0:
-            self._loop.remove_reader(self._box.channel)
-            self._loop.remove_reader(self._ends.line)
+            self._loop.remove_reader(self._box.channel.fileno())
+            self._loop.remove_reader(self._ends.line.fileno())
             self._output.stop()
         self._lose_line()
         if self._watched:
@@ -345,21 +346,21 @@ class DirectJob:
     def _on_channel(self) -> None:
         received = len(self._report.frame)
         if not self._report.read():
-            self._loop.remove_reader(self._box.channel)  # the worker will end, or report nothing
+            self._loop.remove_reader(self._box.channel.fileno())  # the worker will end, or report nothing
         if self._report.complete:
-            self._loop.remove_reader(self._box.channel)
+            self._loop.remove_reader(self._box.channel.fileno())
             self.stop("")
             return
         progress = len(self._report.frame) - received
         self._idle_reads = 0 if progress >= _PROGRESS else self._idle_reads + 1
         if self._idle_reads >= _FLOOD_READS:  # messages of the job's other processes, or very small ones
-            self._loop.remove_reader(self._box.channel)
+            self._loop.remove_reader(self._box.channel.fileno())
             self._listening = self._loop.call_later(_FLOOD_PAUSE_S, self._listen_again)
 
     def _listen_again(self) -> None:
         if not self._over.done():
             self._idle_reads = 0
-            self._loop.add_reader(self._box.channel, self._on_channel)
+            self._loop.add_reader(self._box.channel.fileno(), self._on_channel)
 
     def _on_worker_ended(self, _: object) -> None:
         self._report.read()
@@ -371,7 +372,7 @@ class DirectJob:
         except BlockingIOError:
             return
         except (EOFError, OSError):
-            self._loop.remove_reader(self._ends.line)
+            self._loop.remove_reader(self._ends.line.fileno())
             self._lose_line()
             self.stop("")
             return

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -25,11 +26,13 @@ class DirectPlan:
         filters: The assembled seccomp filters.
         landlock_abi: The version of Landlock; 0 if there is none.
         own_pids: A descriptor of the template's pid namespace.
+        fork: Forks this process, as `os.fork` does.
     """
 
     filters: confine.NamespaceFilters
     landlock_abi: int
     own_pids: int
+    fork: Callable[[], int]
 
 
 def fork_into(box: EmptyBox, plan: DirectPlan, given: tuple[int, int], group: Group | None) -> int:
@@ -51,7 +54,7 @@ def fork_into(box: EmptyBox, plan: DirectPlan, given: tuple[int, int], group: Gr
         socket.send_fds(box.line, [process_one.order(OrderKind.GROUP, len(group.files))], group.files)
     syscalls.setns(box.pidfd, syscalls.CLONE_NEWPID)
     try:
-        pid = os.fork()
+        pid = plan.fork()
         if pid == 0:
             _become(box, plan, given, group)
     finally:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
-from sandbox.forkserver import orders, preload
+from sandbox.forkserver import orders, preload, quick_fork
 from sandbox.forkserver.template import BOX_BROKE, TemplateLoop, keep_only
 from sandbox.linux import cgroups, landlock, seccomp, syscalls
 from sandbox.namespace import box, confine, direct_worker, empty_boxes, rootfs
@@ -71,12 +71,14 @@ class NamespaceTemplate(TemplateLoop):
         sys.path[:] = [p for p in sys.path if os.path.exists(p)]
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), HOME=paths.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
-        missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
+        with quick_fork.noted_hooks() as hooks:
+            missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
+        fork = quick_fork.choose(hooks)
         filters = confine.NamespaceFilters(seccomp.program(rootfs.BOX_ID), seccomp.program_for_a_workspace())
-        self._box_plan = box.NamespaceBoxPlan(filters, landlock.abi())
+        self._box_plan = box.NamespaceBoxPlan(filters, landlock.abi(), fork)
         if program >= 0:
             own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-            self._direct_plan = direct_worker.DirectPlan(filters, landlock.abi(), own_pids)
+            self._direct_plan = direct_worker.DirectPlan(filters, landlock.abi(), own_pids, fork)
             self._program = program
             self._empty = EmptyBoxes(program, self._plan.box_uid)
             self._empty.refill()

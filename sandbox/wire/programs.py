@@ -30,7 +30,7 @@ def own_packages() -> tuple[str, ...]:
     """Return the site-packages folders that exist in the environment that this interpreter runs in."""
     paths = sysconfig.get_paths()
     folders = dict.fromkeys(os.path.realpath(paths[kind]) for kind in ("purelib", "platlib"))
-    return tuple(folder for folder in folders if os.path.isdir(folder))
+    return tuple(folder for folder in folders if Path(folder).is_dir())
 
 
 def find_programs(packages: tuple[str, ...]) -> Programs:
