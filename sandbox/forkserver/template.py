@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from sandbox import worker
-from sandbox.forkserver import orders
+from sandbox.forkserver import immortal, orders
 from sandbox.linux import cgroups, syscalls
 
 BOX_BROKE = 70  # exit code of a forked process that could not become a box
@@ -46,6 +46,7 @@ class TemplateLoop:
         missing = self.prepare()
         worker.leave_no_trace()  # done here, because in each fork it would copy pages while the job waits
         gc.collect()
+        immortal.make_all_immortal()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
         orders.send(self._control, {"op": "ready", "missing": missing})
         self._poller.register(self._control, select.POLLIN)
