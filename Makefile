@@ -18,7 +18,7 @@ FAST := tests/agent tests/app tests/dispatch tests/formats tests/policy tests/re
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-random test-fast escapes test-docker test-services check coverage bench soak lock clean
+.PHONY: help setup demo test test-random test-fast escapes test-aarch64 test-docker test-services check coverage bench soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,9 @@ escapes: $(READY) ## run every attempt of the escape suite on the default backen
 
 test-docker: $(READY) ## test the Docker backend; installs an engine and builds an image (root, Debian)
 	@bash scripts/docker_tests.sh $(VENV) $(PYTEST_ARGS)
+
+test-aarch64: $(READY) ## make the escape attempts in an emulated aarch64 machine (root, Debian); FAMILIES selects some
+	@bash scripts/aarch64.sh $(VENV) $(FAMILIES)
 
 test-services: $(READY) ## run the tests that need installed services; installs them (root, Debian)
 	@bash scripts/services.sh $(VENV)

@@ -151,7 +151,7 @@ def run(job: Message, body: bytes, result_fd: int) -> NoReturn:
 
 
 def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
-    fresh_randomness()
+    after_fork()
     open_streams()
     reporter = _Reporter(result_fd)
     leave_no_trace()
@@ -466,11 +466,17 @@ def _drop_own_frames(shown: traceback.TracebackException, depth: int = 0) -> Non
                 _drop_own_frames(linked, depth + 1)
 
 
-def fresh_randomness() -> None:
-    """Reseed numpy's global generator after a fork. `random` and `ssl` reseed themselves."""
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
+def after_fork() -> None:
+    """Reseed the global generators, and correct the main thread's native id. OpenSSL reseeds itself.
+
+    A template may fork without `os.fork`, and then nobody has called the functions registered with
+    `os.register_at_fork`.
+    """
+    for name in ("random", "numpy.random"):
+        generator = sys.modules.get(name)
+        if generator is not None:
+            generator.seed()
+    threading.main_thread()._set_native_id()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def rehearse() -> None:

@@ -11,7 +11,7 @@ user=knackbox-test
 # the manifests of modules and for `postgres_admin`: Redis and PostgreSQL, which the tests start themselves. For the private
 # Tor network (scripts/tor_network): Tor, and what makes and counts in its namespaces. For the corpus of web pages behind
 # it: documentation.
-packages=(python3 python3-venv util-linux chromium debootstrap redis-server tesseract-ocr tor nftables iproute2 procps postgresql)
+packages=(gcc libc6-dev python3 python3-venv util-linux chromium debootstrap redis-server tesseract-ocr tor nftables iproute2 procps postgresql)
 packages+=(python3-doc postgresql-doc debian-policy debian-reference-en sqlite3-doc git-doc developers-reference)
 docker=${DOCKER_TESTS_FOLDER:-/var/tmp/knackbox-docker} # the same as in scripts/docker_tests.sh
 
@@ -67,6 +67,11 @@ without+=(tests/sandbox/egress/test_{addresses,heads,resolve,rules}.py)
 boxes=(tests/sandbox tests/builtin_tools/{bridge/test_programs.py,test_execute.py})
 as_user env "${carried[@]}" .venv/bin/python -m pytest "${boxes[@]}" "${without[@]/#/--ignore=}" \
     -m "not soak and not services and not docker" -p no:cacheprovider -n 4 --dist loadfile --no-loadscope-reorder
+
+# Without a C compiler, process 1 of boxes is the one in Python.
+say "the sandbox with process 1 in Python"
+KNACKBOX_PROCESS_1=python "$venv/bin/python" -m pytest tests/sandbox/test_*.py tests/sandbox/self_check \
+    -m "not soak and not services and not docker" -n 4 --dist loadfile --no-loadscope-reorder
 
 say "the Docker backend"
 bash scripts/docker_tests.sh "$venv" -n 2 --dist loadfile

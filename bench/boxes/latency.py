@@ -1,6 +1,7 @@
 """Times single runs from code to result: waiting boxes, boxes forked on demand, and the peers."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.boxes.code import Code
+from bench.boxes.kinds import kinds
 from bench.peers import Peer, bubblewrap, docker_exec, docker_run, plain, sandlock
 from bench.timing import Series, measure
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
@@ -36,15 +38,13 @@ async def latencies(
 async def _measure_code(
     code: Code, peers: dict[str, Callable[[], Awaitable[bool]]], rounds: int, console: Console
 ) -> list[Series]:
-    async with (
-        NamespaceSandbox(NamespaceConfig(warm=2)) as warm,
-        NamespaceSandbox(NamespaceConfig(warm=0)) as cold,
-    ):
-        ways: dict[str, Callable[[], Awaitable[bool]]] = {
-            WARM: partial(run_in, warm, code),
-            ON_DEMAND: partial(run_in, cold, code),
-            **peers,
-        }
+    ways: dict[str, Callable[[], Awaitable[bool]]] = {}
+    async with AsyncExitStack() as stack:
+        for kind in kinds():
+            for name, warm in ((WARM, 2), (ON_DEMAND, 0)):
+                box = NamespaceSandbox(NamespaceConfig(warm=warm, native=kind.native))
+                ways[name + kind.note] = partial(run_in, await stack.enter_async_context(box), code)
+        ways |= peers
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task(f"{code.title}, {len(ways)} ways", total=rounds)
             return await measure(code.title, ways, rounds, partial(progress.advance, task), pause_s=_PAUSE_S)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.boxes.kinds import ProcessOne, kinds
 from bench.peers import PLAIN as PLAIN_WAY
 from sandbox.contract import SandboxError
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
@@ -42,20 +43,21 @@ class Footprint:
 
 async def footprints(more: int) -> list[Footprint]:
     """Measure `more` additional boxes, and as many plain interpreters that wait for input."""
-    few, many = [await _of_boxes(count) for count in (_FEW, _FEW + more)]
+    found = []
+    for kind in kinds():
+        few, many = [await _of_boxes(count, kind) for count in (_FEW, _FEW + more)]
+        each = None if few is None or many is None else (many - few) / more
+        found.append(Footprint(f"knackbox: a box that waits{kind.note}", more, each))
     plain_few, plain_many = (_of_interpreters(count) for count in (_FEW, _FEW + more))
-    return [
-        Footprint("knackbox: a box that waits", more, None if few is None or many is None else (many - few) / more),
-        Footprint(PLAIN_WAY, more, (plain_many - plain_few) / more),
-    ]
+    return [*found, Footprint(PLAIN_WAY, more, (plain_many - plain_few) / more)]
 
 
-async def _of_boxes(count: int) -> float | None:
+async def _of_boxes(count: int, kind: ProcessOne) -> float | None:
     """Return the MiB of `count` waiting boxes, their template and its supervisor."""
-    async with NamespaceSandbox(NamespaceConfig(warm=count)) as box:
+    async with NamespaceSandbox(NamespaceConfig(warm=count, native=kind.native)) as box:
         before = set(descendants(os.getpid()))
         await box.warm_up()
-        expected = 2 + _PROCESSES_PER_BOX * count
+        expected = kind.helpers + _PROCESSES_PER_BOX * count
         deadline, last = time.monotonic() + _SETTLED_S, -1.0
         while time.monotonic() < deadline:
             found = [pid for pid in descendants(os.getpid()) if pid not in before]
@@ -63,7 +65,7 @@ async def _of_boxes(count: int) -> float | None:
                 now = sum(pss_mib(pid) for pid in found)
             except PermissionError:
                 return None
-            if len(found) == expected and now == last:
+            if len(found) >= expected and now == last:  # more empty boxes may be ready
                 return now
             last = now
             await asyncio.sleep(_INTERVAL_S)

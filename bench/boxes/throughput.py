@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.boxes.code import PLAIN
+from bench.boxes.kinds import ProcessOne, kinds
 from bench.boxes.latency import run_in
 from bench.peers import bubblewrap, plain
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
@@ -45,21 +46,20 @@ async def rates(folder: Path, runs: int, console: Console) -> list[Rate]:
     """Measure boxes, and the peers that start a program for each run."""
     script = PLAIN.script(folder)
     lanes = os.cpu_count() or 1
-    found: list[Rate] = []
-    async with AsyncExitStack() as stack:
-        opened = [
-            await stack.enter_async_context(
-                NamespaceSandbox(NamespaceConfig(warm=_TASKS_PER_TEMPLATE, max_boxes=_TASKS_PER_TEMPLATE))
-            )
-            for _ in range(TEMPLATES)
-        ]
-        for box in opened:
-            await box.warm_up()
-        boxes = [partial(run_in, box, PLAIN) for box in opened for _ in range(_TASKS_PER_TEMPLATE)]
-        found.append(await _rate(f"knackbox: {TEMPLATES} templates", boxes, runs, console))
+    found = [await _rate_of_boxes(kind, runs, console) for kind in kinds()]
     peers = [peer for peer in (plain(script), bubblewrap(script)) if not peer.absent]
     few = max(lanes, runs // _PEERS_SHARE)
     return found + [await _rate(peer.name, [peer.run] * lanes, few, console) for peer in peers]
+
+
+async def _rate_of_boxes(kind: ProcessOne, runs: int, console: Console) -> Rate:
+    config = NamespaceConfig(warm=_TASKS_PER_TEMPLATE, max_boxes=_TASKS_PER_TEMPLATE, native=kind.native)
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(NamespaceSandbox(config)) for _ in range(TEMPLATES)]
+        for box in opened:
+            await box.warm_up()
+        boxes = [partial(run_in, box, PLAIN) for box in opened for _ in range(_TASKS_PER_TEMPLATE)]
+        return await _rate(f"knackbox: {TEMPLATES} templates{kind.note}", boxes, runs, console)
 
 
 async def _rate(way: str, lanes: Sequence[Callable[[], Awaitable[bool]]], runs: int, console: Console) -> Rate:

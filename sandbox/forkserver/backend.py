@@ -13,9 +13,10 @@ from sandbox.egress import rules
 from sandbox.environments.environments import Environment, Environments, EnvironmentsConfig
 from sandbox.environments.installer import OnProgress
 from sandbox.fair_slots import FairSlots
+from sandbox.forkserver.forked_box import ForkedBox
 from sandbox.forkserver.pool import TemplateKey, Templates, Wear
-from sandbox.forkserver.running import ForkedJob
-from sandbox.forkserver.server import ForkedBox, ForkServer, TemplateLost
+from sandbox.forkserver.running import RunningJob
+from sandbox.forkserver.server import ForkServer, TemplateLost
 from sandbox.forkserver.template_processes import could_not_start
 from sandbox.secrets.secret import Secret
 from sandbox.wire.end_reasons import with_end_reason
@@ -32,6 +33,7 @@ class ForkedConfig:
 
     Attributes:
         warm: Boxes kept ready per template.
+        most_warm: Boxes kept ready per template under load, when `warm` were not enough.
         max_boxes: Boxes that run at once, over all templates.
         max_waiting: Jobs that may wait in the queue.
         max_wait_s: A job that would wait longer than this many seconds for a box is refused with Busy.
@@ -46,6 +48,7 @@ class ForkedConfig:
     """
 
     warm: int = 2
+    most_warm: int = 8
     max_boxes: int = field(default_factory=lambda: 4 * (os.cpu_count() or 1))
     max_waiting: int = 4000
     max_wait_s: float = MAX_WAIT_S
@@ -135,27 +138,39 @@ class ForkedSandbox:
         job: Job,
         environment: Environment | None,
         request: tuple[dict[str, object], bytes],
-        begin: Callable[[ForkedBox], ForkedJob],
+        begin: Callable[[ForkServer, ForkedBox], RunningJob],
+        *,
+        direct: bool = False,
     ) -> Outcome:
-        """Run a job in a fresh box and return once the box is gone. `begin` creates the `ForkedJob` for a box."""
+        """Run a job in a fresh box and return once the box is gone.
+
+        Args:
+            job: The job.
+            environment: The job's environment; None without requirements.
+            request: The header and the body of the request that is sent to the box.
+            begin: Creates the running job for a box.
+            direct: Whether to use a direct box, if the template can fork one.
+        """
         try:
-            return await self._in_one_box(job, environment, request, begin)
+            return await self._in_one_box(job, environment, request, begin, direct=direct)
         except TemplateLost:  # nothing has started yet, and another template takes over
-            return await self._in_one_box(job, environment, request, begin)
+            return await self._in_one_box(job, environment, request, begin, direct=direct)
 
     async def _in_one_box(
         self,
         job: Job,
         environment: Environment | None,
         request: tuple[dict[str, object], bytes],
-        begin: Callable[[ForkedBox], ForkedJob],
+        begin: Callable[[ForkServer, ForkedBox], RunningJob],
+        *,
+        direct: bool,
     ) -> Outcome:
         key = self._key(job.preload, environment)
         async with self._templates.using(key, environment.share if environment else None) as server:
             tree = -1 if job.workspace is None else await self._open_workspace(server, job.workspace)
             try:
-                box = await server.acquire()
-                outcome = await run_to_end(server, box, begin(box), (*request, tree))
+                box = await server.acquire(direct=direct and server.direct)
+                outcome = await run_to_end(server, box, begin(server, box), (*request, tree))
             finally:
                 if tree >= 0:
                     os.close(tree)
@@ -211,7 +226,7 @@ class ForkedSandbox:
 
 
 async def run_to_end(
-    server: ForkServer, box: ForkedBox, running: ForkedJob, request: tuple[dict[str, object], bytes, int]
+    server: ForkServer, box: ForkedBox, running: RunningJob, request: tuple[dict[str, object], bytes, int]
 ) -> Outcome:
     """Run the job and return its outcome.
 

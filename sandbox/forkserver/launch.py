@@ -19,6 +19,8 @@ import site, sys
 sys.path[:] = [path for path in sys.path if path and path not in site.getsitepackages()]
 import _imp, importlib, importlib.machinery, json, socket
 ours, theirs = (socket.socket(fileno=int(n)) for n in sys.argv[1:])
+for each in (ours, theirs):
+    each.set_inheritable(False)
 wanted = json.loads(ours.recv(1 << 16))
 class Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, name):

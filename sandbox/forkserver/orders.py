@@ -20,8 +20,13 @@ def send(where: socket.socket, message: Mapping[str, Any], descriptors: Sequence
 
 def receive(where: socket.socket) -> dict[str, Any] | None:
     """Return the next message; None when the other side is gone."""
+    return receive_with(where)[0]
+
+
+def receive_with(where: socket.socket, most: int = 0) -> tuple[dict[str, Any] | None, list[int]]:
+    """Return the next message, or None when the other side is gone, and at most this many descriptors."""
     try:
-        data = where.recv(MAX_BYTES)
+        data, descriptors, _, _ = socket.recv_fds(where, MAX_BYTES, most, socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:
-        return None
-    return json.loads(data) if data else None
+        return None, []
+    return json.loads(data) if data else None, descriptors

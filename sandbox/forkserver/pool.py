@@ -44,6 +44,7 @@ class Wear:
 class _TemplateSlot:
     task: asyncio.Task[ForkServer]
     lease: Lease | None
+    successor: "_TemplateSlot | None" = None  # replaces a worn-out template once it has started
 
     @property
     def server(self) -> ForkServer | None:
@@ -53,12 +54,16 @@ class _TemplateSlot:
         return self.task.result()
 
     async def end(self) -> None:
+        with contextlib.suppress(SandboxError):
+            await self.task
         try:
             if self.server is not None:
                 await self.server.aclose()
         finally:
             if self.lease is not None:
                 self.lease.release()
+            if self.successor is not None:
+                await self.successor.end()
 
 
 class Templates:
@@ -100,10 +105,10 @@ class Templates:
                 del self._in_use[key]
 
     def runs(self, key: TemplateKey) -> bool:
-        """Return whether the template of a key is running and need not be replaced, so that a job can start at once."""
+        """Return whether the template of a key is running, so that a job can start at once."""
         entry = self._entries.get(key)
         server = entry.server if entry is not None else None
-        return server is not None and not server.dead and not self._worn_out(server)
+        return server is not None and not server.dead and not server.hung
 
     async def aclose(self) -> None:
         """End every template and all of its boxes."""
@@ -111,8 +116,6 @@ class Templates:
         entries, self._entries = [*self._entries.values(), *self._retired], OrderedDict()
         self._retired = []
         for entry in entries:
-            with contextlib.suppress(SandboxError):
-                await entry.task
             await entry.end()
 
     async def _get(self, key: TemplateKey, lend: Callable[[], Lease] | None) -> ForkServer:
@@ -125,18 +128,31 @@ class Templates:
                 del self._entries[key]
                 await entry.end()  # reap the processes that are left
                 entry = self._entries.get(key)
-            elif self._worn_out(server):
+            elif server.hung:
                 self._retired.append(self._entries.pop(key))
                 entry = None
+            elif self._worn_out(server):
+                self._replace(key, entry, lend)
+                entry = self._entries[key]
         if entry is None:
-            task = asyncio.ensure_future(self._start(key))
-            entry = self._entries[key] = _TemplateSlot(task, lend() if lend else None)
+            entry = self._entries[key] = self._begin(key, lend)
         self._entries.move_to_end(key)
         return await asyncio.shield(entry.task)
 
+    def _begin(self, key: TemplateKey, lend: Callable[[], Lease] | None) -> _TemplateSlot:
+        return _TemplateSlot(asyncio.ensure_future(self._start(key)), lend() if lend else None)
+
+    def _replace(self, key: TemplateKey, worn: _TemplateSlot, lend: Callable[[], Lease] | None) -> None:
+        """Start the successor of a worn-out template, which goes on until its successor has started."""
+        if worn.successor is None:
+            worn.successor = self._begin(key, lend)
+        elif worn.successor.task.done():
+            self._entries[key], worn.successor = worn.successor, None
+            self._retired.append(worn)
+
     def _worn_out(self, server: ForkServer) -> bool:
         age_s = asyncio.get_running_loop().time() - server.started
-        return server.hung or server.forks >= self._wear.forks or age_s >= self._wear.seconds
+        return server.forks >= self._wear.forks or age_s >= self._wear.seconds
 
     async def _close_retired(self) -> None:
         """Close each replaced template whose last job has ended."""

@@ -4,24 +4,23 @@ It sends the job, reads the job's output and waits for the box's answer.
 """
 
 import asyncio
+import functools
 import json
-import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sandbox import worker
-from sandbox.capture import Capture
-from sandbox.changes import Change, ChangeKind
-from sandbox.contract import CodeError, End, Job, OnOutput, Outcome, SandboxError, Stream, Usage
-from sandbox.forkserver.server import ForkedBox
+from sandbox.contract import End, Job, OnOutput, Outcome, SandboxError, Stream
+from sandbox.forkserver import outcomes
+from sandbox.forkserver.forked_box import ForkedBox
+from sandbox.forkserver.job_output import JobOutput
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
 _READ = 1 << 16
 _DECODED_AT_ONCE = 16 << 10  # bytes; a longer header, which only an answer can have, is decoded in a thread
 _MAX_OUTLETS = 64  # sockets one message of the box may carry
-_READS_PER_WAKE = 16  # limited so that a job that never stops printing does not block the event loop
 
 
 def _decoded(text: bytes) -> dict[str, Any]:
@@ -34,6 +33,20 @@ def _decoded(text: bytes) -> dict[str, Any]:
         raise SandboxError("The box's answer has too many JSON values.", may_have_started=True)
     said: dict[str, Any] = json.loads(text)
     return said
+
+
+class RunningJob(Protocol):
+    """One job in one box, as a backend uses it."""
+
+    job: Job
+
+    async def send(self, header: dict[str, Any], body: bytes, tree: int) -> None: ...
+
+    async def outcome(self) -> Outcome: ...
+
+    def limit(self, backstop: asyncio.Timeout) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class ForkedJob:
@@ -57,17 +70,13 @@ class ForkedJob:
         self._loop = asyncio.get_running_loop()
         self._box = box
         self.job = job
-        self._on_output = on_output
         self._on_outlets = on_outlets
-        self._captures: dict[Stream, Capture] = {
-            "stdout": Capture(job.limits.capture_bytes),
-            "stderr": Capture(job.limits.capture_bytes),
-        }
+        pipes: dict[Stream, int] = {"stdout": box.stdout, "stderr": box.stderr}
+        too_much = functools.partial(self.stop, End.OUTPUT)
+        self._output = JobOutput(pipes, job.limits, on_output, too_much, self._fail)
         self._frame = bytearray()
         self._answer: asyncio.Future[tuple[bytes, bytes] | None] = self._loop.create_future()
         self._signals: deque[asyncio.Future[None]] = deque()
-        self._seen = 0  # bytes of output
-        self._stopped_for_output = False
         self._started = self._loop.time()
         self._backstop: asyncio.Timeout | None = None
         self._left_s: float | None = None  # seconds until the backstop, while the clock is stopped
@@ -85,9 +94,8 @@ class ForkedJob:
                 await self._loop.sock_sendall(channel, memoryview(frame)[done:])
         except OSError as problem:
             raise SandboxError(f"The box ended before it received its job: {problem}.") from None
-        self._loop.add_reader(channel, self._on_readable)
-        self._loop.add_reader(self._box.stdout, self._read, "stdout", self._box.stdout)
-        self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
+        self._loop.add_reader(channel.fileno(), self._on_readable)
+        self._output.start()
 
     async def outcome(self) -> Outcome:
         """Wait for the end of the job. If `on_output` raised an exception, this method raises it too.
@@ -98,10 +106,9 @@ class ForkedJob:
         answer = await self._answer
         wall = self._loop.time() - self._started
         # When the box answers, all of its output is in the pipes, which hold 64 KiB each.
-        self._read("stdout", self._box.stdout)
-        self._read("stderr", self._box.stderr)
+        self._output.read_rest()
         if answer is None:
-            return self._without_answer(wall)
+            return outcomes.without_answer(self._output, wall)
         text, body = answer
         if len(text) > _DECODED_AT_ONCE:  # decoding may take a while
             said = await asyncio.to_thread(_decoded, text)
@@ -109,7 +116,7 @@ class ForkedJob:
             said = json.loads(text)
         if said.get("kind") == "failed":
             raise SandboxError(f"The box could not run the job: {said['why']}.", may_have_started=said["started"])
-        return self._with_answer(said, body, wall)
+        return outcomes.with_answer(said, body, self._output, wall)
 
     def stop(self, reason: str) -> None:
         """Ask the box to end the job for this reason, a member of `End`. The box still sends its answer."""
@@ -155,9 +162,9 @@ class ForkedJob:
     def close(self) -> None:
         if self._signals:
             self._forget_signals()
-        for descriptor in (self._box.channel.fileno(), self._box.stdout, self._box.stderr):
-            if descriptor >= 0:
-                self._loop.remove_reader(descriptor)
+        if self._box.channel.fileno() >= 0:
+            self._loop.remove_reader(self._box.channel.fileno())
+            self._output.stop()
         self._box.close()
 
     def _on_readable(self) -> None:
@@ -168,8 +175,7 @@ class ForkedJob:
         except OSError:
             data = b""
         except SandboxError as problem:
-            if not self._answer.done():
-                self._answer.set_exception(problem)
+            self._fail(problem)
             return
         self._frame += data
         if not data:
@@ -201,85 +207,16 @@ class ForkedJob:
         return data
 
     def _finish(self, answer: tuple[bytes, bytes] | None) -> None:
-        self._loop.remove_reader(self._box.channel)
+        self._loop.remove_reader(self._box.channel.fileno())
         if self._signals:
             self._forget_signals()
         if not self._answer.done():
             self._answer.set_result(answer)
 
+    def _fail(self, problem: Exception) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(problem)
+
     def _forget_signals(self) -> None:
         while self._signals:
             self._signals.popleft().set_result(None)
-
-    def _read(self, stream: Stream, descriptor: int, turns: int = _READS_PER_WAKE) -> bool:
-        """Read the available output, in at most `turns` reads; return True when there may be more."""
-        for _ in range(turns):
-            try:
-                data = os.read(descriptor, _READ)
-            except BlockingIOError:
-                return False
-            if not data:
-                self._loop.remove_reader(descriptor)
-                return False
-            self._take(stream, data)
-        return True
-
-    def _take(self, stream: Stream, data: bytes) -> None:
-        self._seen += len(data)
-        self._captures[stream].feed(data)
-        if self._on_output is not None:
-            try:
-                self._on_output(stream, data)
-            except Exception as problem:  # noqa: BLE001  (the caller's function may raise anything)
-                self._on_output = None
-                if not self._answer.done():
-                    self._answer.set_exception(problem)
-        if not self._stopped_for_output and self._seen > self.job.limits.output_bytes:
-            self._stopped_for_output = True
-            self.stop(End.OUTPUT)
-
-    def _captured(self) -> dict[str, Any]:
-        out, err = self._captures["stdout"], self._captures["stderr"]
-        return {
-            "stdout": out.value(),
-            "stderr": err.value(),
-            "stdout_dropped": out.dropped,
-            "stderr_dropped": err.dropped,
-        }
-
-    def _without_answer(self, wall: float) -> Outcome:
-        usage = Usage(wall_s=wall, output_bytes=self._seen)
-        return Outcome(end=End.KILLED, usage=usage, **self._captured())
-
-    def _with_answer(self, said: dict[str, Any], body: bytes, wall: float) -> Outcome:
-        files, offset = {}, 0
-        for path, size in said["files"]:
-            files[path] = body[offset : offset + size]
-            offset += size
-        changes = []
-        for each in said["changes"]:
-            kind, end = ChangeKind(each["kind"]), offset + each["size"]
-            link, large = each.get("link", ""), each.get("too_large", False)
-            changes.append(Change(each["path"], kind, body[offset:end], each.get("mode", 0), link, large))
-            offset = end
-        used = said["usage"]
-        error = said.get("error")
-        end = End.OUTPUT if self._stopped_for_output else End(said["end"])
-        hits = dict.fromkeys((*used["limits_hit"], *(["output"] if self._stopped_for_output else [])))
-        return Outcome(
-            end=end,
-            exit_code=said.get("exit_code"),
-            signal=said.get("signal"),
-            value=said.get("value"),
-            error=CodeError(error["type"], error["message"], error["traceback"]) if error else None,
-            files=files,
-            changes=tuple(changes),
-            usage=Usage(
-                wall_s=wall,
-                cpu_s=used["cpu_s"],
-                peak_memory_bytes=used["peak_memory_bytes"],
-                output_bytes=self._seen,
-                limits_hit=tuple(hits),
-            ),
-            **self._captured(),
-        )

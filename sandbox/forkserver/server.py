@@ -1,17 +1,21 @@
 """`ForkServer`: the engine's side of one template. Starts it, keeps boxes ready, hands them out and kills them."""
 
 import asyncio
+import contextlib
+import errno
 import json
+import math
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sandbox.contract import SandboxError
 from sandbox.forkserver import open_files, orders
+from sandbox.forkserver.forked_box import BoxPool, DirectEnds, ForkedBox, WorkerStatus
 from sandbox.forkserver.launch import Program, launch
+from sandbox.forkserver.ready_size import ReadySize
 from sandbox.forkserver.template_processes import ASK_DOCTOR, TemplateProcesses, could_not_start
 
 _START_WAIT_S = 60.0
@@ -19,7 +23,9 @@ _ANSWER_WAIT_S, _LOOK_S = 10.0, 0.5
 _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given up
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
-_DESCRIPTORS_PER_BOX = 3
+_DESCRIPTORS_PER_BOX, _DESCRIPTORS_PER_DIRECT_BOX = 3, 6
+_SEND_AGAIN_S = 0.05
+_KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not kept ready
 
 
 T = TypeVar("T")
@@ -29,48 +35,43 @@ class TemplateLost(SandboxError):
     """The template ended or did not respond before a box was taken from it, so the caller may use another template."""
 
 
-@dataclass(slots=True)
-class ForkedBox:
-    """A forked, isolated box that waits for its job."""
-
-    id: int
-    channel: socket.socket
-    stdout: int
-    stderr: int
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def close(self) -> None:
-        self.channel.close()
-        os.close(self.stdout)
-        os.close(self.stderr)
-
-
 class ForkServer:
-    """One template. Keeps `warm` boxes ready, and forks more on demand."""
+    """One template. Keeps `warm` boxes ready, and forks more on demand.
 
-    def __init__(self, program: Program, config: Mapping[str, Any], warm: int) -> None:
+    There are two kinds of boxes. In an attended box, process 1 is a fork of the template, carries the job to the worker
+    and answers for it. In a direct box, process 1 is a small program, and the engine talks to the worker itself.
+    """
+
+    def __init__(
+        self, program: Program, config: Mapping[str, Any], warm: int, most_warm: int = 0, *, direct: bool = False
+    ) -> None:
         """Create the object. `start` starts the processes of the template.
 
         Args:
             program: The program to start as the supervisor.
             config: The config of the template, in the form that the supervisor reads.
-            warm: The number of boxes to keep ready.
+            warm: The number of boxes of a kind to keep ready.
+            most_warm: The number to keep ready when `warm` were not enough, if it is more.
+            direct: Whether the template can fork direct boxes.
         """
         self._config = config
         self._program = program
         self._warm = warm
+        self.direct = direct
         self._processes: TemplateProcesses | None = None
         self._template: socket.socket | None = None
         self._supervisor: socket.socket | None = None
-        self._idle: deque[ForkedBox] = deque()
-        self._waiting: deque[asyncio.Future[ForkedBox]] = deque()
-        self._forking = 0
+        self._pools = {direct: BoxPool(ReadySize(warm, most_warm)) for direct in (False, True)}
+        self._kinds: dict[int, bool] = {}  # number of an ordered box -> whether it is direct
         self._boxes: dict[int, ForkedBox] = {}
         self._mounts: dict[int, asyncio.Future[int]] = {}
-        self._outbox: deque[tuple[socket.socket, bytes]] = deque()
+        self._over: dict[int, Callable[[str], None]] = {}
+        self._findings: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._outboxes: dict[socket.socket, deque[tuple[bytes, tuple[int, ...]]]] = {}
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
         self._pulse_until = 0.0
+        self._shrink: asyncio.TimerHandle | None = None
         self.dead: str = ""  # why the template has ended; "" while it runs
         self.hung = False  # whether the template no longer responds; jobs that run in its boxes may still end
         self.jobs = 0  # jobs that use the template at the moment, counted by its owner
@@ -103,10 +104,11 @@ class ForkServer:
         except BaseException:
             await self.aclose()
             raise
+        self._pools[self.direct].asked = loop.time()
         self.refill()
         return missing
 
-    async def acquire(self) -> ForkedBox:
+    async def acquire(self, *, direct: bool = False) -> ForkedBox:
         """Return a box that is isolated and waits for its job.
 
         Raises:
@@ -114,17 +116,39 @@ class ForkServer:
         """
         if self.dead:
             raise TemplateLost(f"The box template ended: {self.dead}.")
-        if self._idle:
-            return self._idle.popleft()
-        future: asyncio.Future[ForkedBox] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        self._order_fork()
+        pool, loop = self._pools[direct], asyncio.get_running_loop()
+        pool.asked = loop.time()
+        if pool.idle:
+            return pool.idle.popleft()
+        if self._warm:
+            pool.size.missed(pool.asked)
+        future: asyncio.Future[ForkedBox] = loop.create_future()
+        pool.waiting.append(future)
+        self._order_fork(direct=direct)
         return await self._answer(future, "fork a box", too_late=self._hand_out)
 
     def refill(self) -> None:
-        """Fork until `warm` boxes are ready. Call it after sending a job, so that the job does not wait for a fork."""
-        while not self.dead and len(self._idle) + self._forking < self._warm:
-            self._order_fork()
+        """Fork until as many boxes of each kind in use are ready as the demand asks for, and discard those beyond it.
+
+        Call it after sending a job, so that the job does not wait for a fork.
+        """
+        loop = asyncio.get_running_loop()
+        if self._shrink is not None:
+            self._shrink.cancel()
+            self._shrink = None
+        if self.dead:
+            return
+        now, after = loop.time(), math.inf
+        for direct, pool in self._pools.items():
+            size = pool.size.at(now)
+            while len(pool.idle) > size:
+                self._discard(pool.idle.pop())
+            if pool.asked >= now - _KEPT_READY_S:
+                for _ in range(size - len(pool.idle) - pool.forking):
+                    self._order_fork(direct=direct)
+            after = min(after, pool.size.shrinks_after())
+        if after < math.inf:
+            self._shrink = loop.call_later(after, self.refill)
 
     def kill(self, box: ForkedBox) -> None:
         """Kill the whole box. `box.gone` is set once it has ended."""
@@ -132,6 +156,38 @@ class ForkServer:
             box.gone.set()
         elif not box.gone.is_set():
             self._send(self._template, {"op": "kill", "id": box.id})
+
+    def watch(
+        self, box: ForkedBox, request: dict[str, Any], descriptors: Sequence[int], on_over: Callable[[str], None]
+    ) -> None:
+        """Have the supervisor check the limits of a direct box, until `findings` is called.
+
+        Args:
+            box: The box, whose job runs.
+            request: The rest of the order (`sandbox.namespace.outside_watch`).
+            descriptors: Those of the order.
+            on_over: Called once with the name of a limit if the box exceeds one.
+        """
+        self._over[box.id] = on_over
+        self._send(self._supervisor, {"op": "watch", "id": box.id, **request}, descriptors)
+
+    async def findings(self, box: ForkedBox) -> dict[str, Any]:
+        """End a watch, and return what it found.
+
+        Raises:
+            TemplateLost: The supervisor has ended.
+        """
+        if self.dead:
+            raise TemplateLost(f"The box template ended: {self.dead}.")
+        self._over.pop(box.id, None)
+        future = self._findings[box.id] = asyncio.get_running_loop().create_future()
+        self._send(self._supervisor, {"op": "unwatch", "id": box.id})
+        return await self._answer(future, "measure a box", too_late=lambda _: None)
+
+    def forget_watch(self, box: ForkedBox) -> None:
+        """End a watch whose findings nobody needs."""
+        self._over.pop(box.id, None)
+        self._send(self._supervisor, {"op": "unwatch", "id": box.id})
 
     async def open_workspace(self, path: str, *, writable: bool) -> int:
         """Open the folder as a detached mount; the caller closes the descriptor.
@@ -191,44 +247,63 @@ class ForkServer:
                 too_late(future.result())
             raise
 
-    def _order_fork(self) -> None:
+    def _order_fork(self, *, direct: bool) -> None:
         self._next_id += 1
         self.forks += 1
-        self._forking += 1
+        self._pools[direct].forking += 1
+        self._kinds[self._next_id] = direct
         now = asyncio.get_running_loop().time()
         if now > self._pulse_until:
             self._pulse_until = now + _PULSE_AGAIN_S
             self._send(self._supervisor, {"op": "pulse"})
-        self._send(self._template, {"op": "fork", "id": self._next_id})
+        self._send(self._template, {"op": "fork", "id": self._next_id, "direct": direct})
 
-    def _send(self, where: socket.socket | None, order: dict[str, Any]) -> None:
+    def _send(self, where: socket.socket | None, order: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
         if where is None or self.dead:
             return
-        self._outbox.append((where, json.dumps(order).encode()))
-        self._flush()
+        # Copies, because the caller may close its descriptors before the message is sent.
+        with contextlib.ExitStack() as copied:
+            copies = []
+            for each in descriptors:
+                copies.append(os.dup(each))
+                copied.callback(os.close, copies[-1])
+            copied.pop_all()
+        self._outboxes.setdefault(where, deque()).append((json.dumps(order).encode(), tuple(copies)))
+        self._flush(where)
 
-    def _flush(self) -> None:
+    def _flush(self, where: socket.socket) -> None:
         """Send the queued messages in order; continue when the other side has room again."""
-        while self._outbox:
-            where, message = self._outbox[0]
+        outbox = self._outboxes.get(where, ())
+        while outbox and not self.dead:
+            message, descriptors = outbox[0]
             try:
-                where.send(message)
+                socket.send_fds(where, [message], descriptors)
             except BlockingIOError:
-                asyncio.get_running_loop().add_writer(where, self._resume, where)
+                asyncio.get_running_loop().add_writer(where.fileno(), self._resume, where)
                 return
-            except OSError:
+            except OSError as problem:
+                if problem.errno == errno.ETOOMANYREFS:  # a job of the same user is sending many descriptors
+                    asyncio.get_running_loop().call_later(_SEND_AGAIN_S, self._flush, where)
+                    return
                 self._die("it was killed")
                 return
-            self._outbox.popleft()
+            outbox.popleft()
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def _resume(self, where: socket.socket) -> None:
-        asyncio.get_running_loop().remove_writer(where)
-        self._flush()
+        asyncio.get_running_loop().remove_writer(where.fileno())
+        self._flush(where)
 
     def _from_template(self) -> None:
         for _ in range(64):
             try:
-                data, descriptors, _, _ = socket.recv_fds(self._template, orders.MAX_BYTES, 3, socket.MSG_CMSG_CLOEXEC)  # type: ignore[arg-type]
+                data, descriptors, _, _ = socket.recv_fds(
+                    self._template,  # type: ignore[arg-type]
+                    orders.MAX_BYTES,
+                    _DESCRIPTORS_PER_DIRECT_BOX,
+                    socket.MSG_CMSG_CLOEXEC,
+                )
             except BlockingIOError:
                 return
             except OSError:
@@ -246,55 +321,80 @@ class ForkServer:
             if not self._ready.done():
                 self._ready.set_result(message["missing"])
         elif kind == "box":
-            self._forking -= 1
+            self._pools[self._kinds[message["id"]]].forking -= 1
             self._take(message["id"], descriptors)
+        elif kind == "ended":
+            self._worker_ended(message)
         elif kind == "gone":
-            box_gone = self._boxes.pop(message["id"], None)
-            if box_gone is not None:
-                box_gone.gone.set()
-                if box_gone in self._idle:
-                    self._idle.remove(box_gone)
-                    box_gone.close()
+            self._lose(message["id"])
         elif kind == "failed":
-            self._forking -= 1
-            self._fail_one(SandboxError(f"No box could be forked: {message['error']}", remedy=ASK_DOCTOR))
+            pool = self._pools[self._kinds.pop(message["id"])]
+            pool.forking -= 1
+            pool.fail_one(SandboxError(f"No box could be forked: {message['error']}", remedy=ASK_DOCTOR))
         elif kind == "broken":
             self._die(message["error"], message.get("remedy", ASK_DOCTOR))
 
     def _take(self, box_id: int, descriptors: list[int]) -> None:
         """Register a new box. If this process could not receive all descriptors of the box, fail a waiting request."""
-        if len(descriptors) == _DESCRIPTORS_PER_BOX:
+        direct = self._kinds[box_id]
+        if len(descriptors) == (_DESCRIPTORS_PER_DIRECT_BOX if direct else _DESCRIPTORS_PER_BOX):
             channel = socket.socket(fileno=descriptors[0])
             channel.setblocking(False)
             box = ForkedBox(box_id, channel, descriptors[1], descriptors[2])
-            for descriptor in descriptors[1:]:
+            for descriptor in descriptors[1:_DESCRIPTORS_PER_BOX]:
                 os.set_blocking(descriptor, False)
+            if direct:
+                line = socket.socket(fileno=descriptors[3])
+                line.setblocking(False)
+                ended: asyncio.Future[WorkerStatus] = asyncio.get_running_loop().create_future()
+                box.direct = DirectEnds(line, (descriptors[4], descriptors[5]), ended)
             self._boxes[box_id] = box
             self._hand_out(box)
             return
         for descriptor in descriptors:
             os.close(descriptor)
         self._send(self._template, {"op": "kill", "id": box_id})
-        self._fail_one(SandboxError("This process has no file descriptor left for a box.", remedy=open_files.REMEDY))
+        no_room = SandboxError("This process has no file descriptor left for a box.", remedy=open_files.REMEDY)
+        self._pools[direct].fail_one(no_room)
 
     def _hand_out(self, box: ForkedBox) -> None:
-        while self._waiting:
-            future = self._waiting.popleft()
+        pool = self._pools[box.direct is not None]
+        if self.dead:
+            box.close()
+            return
+        while pool.waiting:
+            future = pool.waiting.popleft()
             if not future.done():
                 future.set_result(box)
                 return
-        if len(self._idle) < self._warm:
-            self._idle.append(box)
+        if len(pool.idle) < pool.size.at(asyncio.get_running_loop().time()):
+            pool.idle.append(box)
         else:  # the task it was forked for has been cancelled
-            self.kill(box)
+            self._discard(box)
+
+    def _discard(self, box: ForkedBox) -> None:
+        self.kill(box)
+        box.close()
+
+    def _worker_ended(self, message: dict[str, Any]) -> None:
+        box = self._boxes.get(message["id"])
+        if box is None or box.direct is None:
+            return
+        if not box.direct.ended.done():
+            box.direct.ended.set_result(WorkerStatus(message["status"], message["cpu_s"], message["peak_bytes"]))
+        if box in self._pools[True].idle:  # it ended before it got a job
+            self._pools[True].idle.remove(box)
             box.close()
 
-    def _fail_one(self, problem: SandboxError) -> None:
-        while self._waiting:
-            future = self._waiting.popleft()
-            if not future.done():
-                future.set_exception(problem)
-                return
+    def _lose(self, box_id: int) -> None:
+        """Forget a box that is gone."""
+        direct = self._kinds.pop(box_id, False)
+        box = self._boxes.pop(box_id, None)
+        if box is not None:
+            box.lose()
+            if box in self._pools[direct].idle:
+                self._pools[direct].idle.remove(box)
+                box.close()
 
     def _from_supervisor(self) -> None:
         try:
@@ -306,7 +406,19 @@ class ForkServer:
         if not data:
             self._die("its supervisor was killed")
             return
-        message = json.loads(data)
+        self._handle_supervisor(json.loads(data), descriptors)
+
+    def _handle_supervisor(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        if message["op"] == "over":
+            on_over = self._over.pop(message["id"], None)
+            if on_over is not None:
+                on_over(message["reason"])
+            return
+        if message["op"] == "watched":
+            found = self._findings.pop(message["id"], None)
+            if found is not None and not found.done():
+                found.set_result(message)
+            return
         future = self._mounts.pop(message["id"], None)
         if future is None or future.done():
             for descriptor in descriptors:
@@ -326,23 +438,29 @@ class ForkServer:
         if self.dead:
             return
         self.dead = why
+        if self._shrink is not None:
+            self._shrink.cancel()
+        self._close_sockets()
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(SandboxError(f"The box template ended: {why}.", remedy=remedy))
+        problem = TemplateLost(f"The box template ended: {why}.", remedy=remedy)
+        for pool in self._pools.values():
+            pool.close(problem)
+        futures: tuple[asyncio.Future[Any], ...] = (*self._mounts.values(), *self._findings.values())
+        for future in futures:
+            if not future.done():
+                future.set_exception(problem)
+        for box in self._boxes.values():
+            box.lose()
+
+    def _close_sockets(self) -> None:
         loop = asyncio.get_running_loop()
         for end in (self._template, self._supervisor):
             if end is not None:
                 loop.remove_reader(end)
                 loop.remove_writer(end)
                 end.close()
-        self._outbox.clear()
-        if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(SandboxError(f"The box template ended: {why}.", remedy=remedy))
-        problem = TemplateLost(f"The box template ended: {why}.", remedy=remedy)
-        while self._waiting:
-            self._fail_one(problem)
-        for future in self._mounts.values():
-            if not future.done():
-                future.set_exception(problem)
-        for box in self._idle:
-            box.close()
-        self._idle.clear()
-        for box in self._boxes.values():
-            box.gone.set()
+        waiting = (descriptors for outbox in self._outboxes.values() for _, descriptors in outbox)
+        for descriptor in (each for descriptors in waiting for each in descriptors):
+            os.close(descriptor)
+        self._outboxes.clear()

@@ -11,10 +11,12 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sandbox import worker
-from sandbox.forkserver import orders
+from sandbox.forkserver import immortal, orders
 from sandbox.linux import cgroups, syscalls
 
 BOX_BROKE = 70  # exit code of a forked process that could not become a box
@@ -32,6 +34,7 @@ class TemplateLoop:
         self._control = control
         self._groups = groups
         self._boxes: dict[int, tuple[int, int]] = {}  # pidfd -> (box id, pid)
+        self._ended: dict[int, Callable[[], None]] = {}  # pidfd of another process -> what to do when it ends
         self._poller = select.poll()
 
     def serve(self) -> None:
@@ -43,6 +46,7 @@ class TemplateLoop:
         missing = self.prepare()
         worker.leave_no_trace()  # done here, because in each fork it would copy pages while the job waits
         gc.collect()
+        immortal.make_all_immortal()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
         orders.send(self._control, {"op": "ready", "missing": missing})
         self._poller.register(self._control, select.POLLIN)
@@ -53,6 +57,10 @@ class TemplateLoop:
                     if order is None:
                         return
                     self._carry_out(order)
+                elif descriptor in self._ended:
+                    self._poller.unregister(descriptor)
+                    self._ended.pop(descriptor)()
+                    os.close(descriptor)
                 else:
                     self._reap_box(descriptor)
 
@@ -73,6 +81,25 @@ class TemplateLoop:
         """
         raise NotImplementedError
 
+    def fork_direct(
+        self, box_id: int, given: tuple[int, int], group: cgroups.Group | None
+    ) -> AbstractContextManager[Sequence[int]]:
+        """Fork the worker of a box whose process 1 only keeps it, so that the engine talks to the worker directly.
+
+        Args:
+            box_id: The number that the engine uses for the box.
+            given: The descriptors of the worker's stdout and stderr.
+            group: The control group of the box; None without control groups.
+
+        Returns:
+            Descriptors for the engine, open until the context ends: the worker's channel, the line to process 1, the
+            box's /proc, and its tmpfs.
+
+        Raises:
+            OSError: The worker cannot be forked.
+        """
+        raise NotImplementedError
+
     def clean_up(self, box_id: int, status: int) -> None:
         """Remove what a box has left behind. `status` is the exit status of the box, as returned by waitpid."""
 
@@ -82,6 +109,11 @@ class TemplateLoop:
         self._boxes[pidfd] = (box_id, pid)
         self._poller.register(pidfd, select.POLLIN)
 
+    def when_ended(self, pidfd: int, act: Callable[[], None]) -> None:
+        """Call `act` once this process has ended. The descriptor is closed afterwards."""
+        self._ended[pidfd] = act
+        self._poller.register(pidfd, select.POLLIN)
+
     def pids(self) -> set[int]:
         """Return the pid of the first process of each box that has not ended."""
         return {pid for _, pid in self._boxes.values()}
@@ -89,30 +121,45 @@ class TemplateLoop:
     def _carry_out(self, order: dict[str, Any]) -> None:
         if order["op"] == "fork":
             try:
-                self._fork(order["id"])
+                self._fork(order["id"], direct=order["direct"])
             except OSError as problem:
                 orders.send(self._control, {"op": "failed", "id": order["id"], "error": str(problem)})
         elif order["op"] == "kill":
-            for pidfd, (box_id, _) in list(self._boxes.items()):
-                if box_id == order["id"]:
-                    with contextlib.suppress(ProcessLookupError):
-                        signal.pidfd_send_signal(pidfd, self.kill_signal)
+            self.kill(order["id"])
 
-    def _fork(self, box_id: int) -> None:
+    def kill(self, box_id: int) -> None:
+        """Kill a box, unless it has ended."""
+        for pidfd, (each, _) in list(self._boxes.items()):
+            if each == box_id:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, self.kill_signal)
+
+    def _fork(self, box_id: int, *, direct: bool) -> None:
         with contextlib.ExitStack() as opened:
-            ours, theirs = map(opened.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
             out_read, out_write = _pipe(opened)
             err_read, err_write = _pipe(opened)
             group = self._groups.make(box_id) if self._groups else None
             for descriptor in group.descriptors if group else ():
                 opened.callback(os.close, descriptor)
+            made = False
             try:
-                self.fork_box(box_id, (theirs.fileno(), out_write, err_write), group)
-            except OSError:
-                if self._groups:
+                forked = (self.fork_direct if direct else self._fork_attended)(box_id, (out_write, err_write), group)
+                with forked as (channel, *others):
+                    made = True
+                    orders.send(self._control, {"op": "box", "id": box_id}, [channel, out_read, err_read, *others])
+            finally:
+                if self._groups and not made:
                     self._groups.remove(box_id)
-                raise
-            orders.send(self._control, {"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
+
+    @contextlib.contextmanager
+    def _fork_attended(
+        self, box_id: int, given: tuple[int, int], group: cgroups.Group | None
+    ) -> Iterator[Sequence[int]]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with ours:
+            with theirs:
+                self.fork_box(box_id, (theirs.fileno(), *given), group)
+            yield (ours.fileno(),)
 
     def _reap_box(self, pidfd: int) -> None:
         self._poller.unregister(pidfd)
@@ -120,6 +167,10 @@ class TemplateLoop:
         _, status = os.waitpid(pid, 0)
         os.close(pidfd)
         self.clean_up(box_id, status)
+        self.report_gone(box_id)
+
+    def report_gone(self, box_id: int) -> None:
+        """Remove the control group of a box, whose processes have all ended, and tell the engine that it is gone."""
         if self._groups:
             self._groups.remove(box_id)
         orders.send(self._control, {"op": "gone", "id": box_id})

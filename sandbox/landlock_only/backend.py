@@ -83,7 +83,7 @@ class LandlockSandbox(ForkedSandbox):
             await self._started(job.preload, environment)
             async with self._slots.slot(job.agent):
                 outcome = await self._in_a_box(
-                    job, environment, (header, body), lambda box: ForkedJob(box, job, on_output)
+                    job, environment, (header, body), lambda _, box: ForkedJob(box, job, on_output)
                 )
         return _with_disk_end(job, outcome)
 
@@ -130,7 +130,7 @@ class LandlockSandbox(ForkedSandbox):
             first_uid=uids.start,
             uids=len(uids),
         )
-        server = ForkServer(program(self._python), asdict(config), self._config.warm)
+        server = ForkServer(program(self._python), asdict(config), self._config.warm, self._config.most_warm)
         await server.start()
         return server
 

@@ -1,23 +1,23 @@
 """Additional seccomp filters, for what namespaces would prevent and Landlock does not cover. Standard library only.
 
 They are installed together with `sandbox.linux.seccomp.program`; the kernel uses the strictest result of all filters.
-The numbers of the system calls are those of the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
 from sandbox.linux import bpf
-from sandbox.linux.seccomp import AF_UNIX, FALLOCATE, LAST_REVIEWED, MKNOD, MKNODAT, no_sockets
+from sandbox.linux.seccomp import AF_UNIX, FALLOCATE, LAST_REVIEWED, MAKE_NODES, no_sockets
+from sandbox.linux.system_calls import number, numbers
 
 _EPERM = [bpf.answer(bpf.EPERM)]
 # A datagram socket of a pair can send to any address; stream and seqpacket sockets cannot.
 _PAIR_TYPES = (1, 5)
 _TYPE_BITS = 0xF
-_SOCKET, _SOCKETPAIR, _PRCTL, _IOCTL = 41, 53, 157, 16
+_SOCKET, _SOCKETPAIR, _PRCTL, _IOCTL = (number(name) for name in ("socket", "socketpair", "prctl", "ioctl"))
 _PR_SET_PDEATHSIG = 1
 _REFUSED = {
-    "connect": (42, bpf.EPERM),
-    "bind": (49, bpf.EPERM),
-    "listen": (50, bpf.EPERM),
-    "inotify_add_watch": (254, bpf.EACCES),  # reveals the names in folders that Landlock does not allow listing
+    "connect": bpf.EPERM,
+    "bind": bpf.EPERM,
+    "listen": bpf.EPERM,
+    "inotify_add_watch": bpf.EACCES,  # reveals the names in folders that Landlock does not allow listing
 }
 
 # Landlock covers reading and writing; these calls change one of the user's files by its name or through a read-only
@@ -25,34 +25,35 @@ _REFUSED = {
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 _CHANGES_OF_OWN_FILES = {
     # Programs that copy files make these calls, so the calls return success without any effect.
-    "chmod": (90, bpf.DONE),
-    "fchmod": (91, bpf.DONE),
-    "fchmodat": (268, bpf.DONE),
-    "fchmodat2": (452, bpf.DONE),
-    "utime": (132, bpf.DONE),
-    "utimes": (235, bpf.DONE),
-    "futimesat": (261, bpf.DONE),
-    "utimensat": (280, bpf.DONE),
-    "chown": (92, bpf.EPERM),
-    "fchown": (93, bpf.EPERM),
-    "lchown": (94, bpf.EPERM),
-    "fchownat": (260, bpf.EPERM),
-    "setxattr": (188, bpf.ENOTSUP),
-    "lsetxattr": (189, bpf.ENOTSUP),
-    "fsetxattr": (190, bpf.ENOTSUP),
-    "removexattr": (197, bpf.ENOTSUP),
-    "lremovexattr": (198, bpf.ENOTSUP),
-    "fremovexattr": (199, bpf.ENOTSUP),
+    "chmod": bpf.DONE,
+    "fchmod": bpf.DONE,
+    "fchmodat": bpf.DONE,
+    "fchmodat2": bpf.DONE,
+    "utime": bpf.DONE,
+    "utimes": bpf.DONE,
+    "futimesat": bpf.DONE,
+    "utimensat": bpf.DONE,
+    "chown": bpf.EPERM,
+    "fchown": bpf.EPERM,
+    "lchown": bpf.EPERM,
+    "fchownat": bpf.EPERM,
+    "setxattr": bpf.ENOTSUP,
+    "lsetxattr": bpf.ENOTSUP,
+    "fsetxattr": bpf.ENOTSUP,
+    "removexattr": bpf.ENOTSUP,
+    "lremovexattr": bpf.ENOTSUP,
+    "fremovexattr": bpf.ENOTSUP,
 }
 
 
 def without_namespaces() -> bytes:
     """Return the filter of every worker: no sockets except connected pairs, and no socket files."""
     ops = bpf.prologue(LAST_REVIEWED)
-    for number, answer in _REFUSED.values():
-        ops += bpf.when(number, [bpf.answer(answer)])
+    for name, call in numbers(_REFUSED).items():
+        ops += bpf.when(call, [bpf.answer(_REFUSED[name])])
     ops += bpf.when(_SOCKET, _EPERM)
-    ops += bpf.when(MKNOD, no_sockets(1)) + bpf.when(MKNODAT, no_sockets(2))
+    for call, mode in MAKE_NODES:
+        ops += bpf.when(call, no_sockets(mode))
     # No job's counters would show the space that it reserves. If it is refused, libraries write zeros instead.
     ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])
     ops += bpf.when(_SOCKETPAIR, _only_connected_pairs())
@@ -67,8 +68,8 @@ def with_own_files() -> bytes:
     It refuses changes to these files that Landlock does not refuse.
     """
     ops = bpf.prologue(LAST_REVIEWED)
-    for number, answer in _CHANGES_OF_OWN_FILES.values():
-        ops += bpf.when(number, [bpf.answer(answer)])
+    for name, call in numbers(_CHANGES_OF_OWN_FILES).items():
+        ops += bpf.when(call, [bpf.answer(_CHANGES_OF_OWN_FILES[name])])
     ops += bpf.when(_IOCTL, bpf.equal(1, _FS_IOC_SETFLAGS, _EPERM, bpf.equal(1, _FS_IOC_FSSETXATTR, _EPERM)))
     return b"".join([*ops, bpf.answer(bpf.ALLOW)])
 

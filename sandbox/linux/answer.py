@@ -6,10 +6,11 @@ The worker's report comes from untrusted code, so `parse_report` accepts only kn
 import os
 import signal
 import stat
+from typing import Protocol
 
 from sandbox import worker
 from sandbox.linux.attend import WorkerEnd
-from sandbox.linux.watch import TreeWatch
+from sandbox.linux.watch import Used
 from sandbox.wire.report import parse_report
 
 _MAX_COLLECTED_BYTES = 64 << 20
@@ -21,15 +22,26 @@ _END_BY_SIGNAL: dict[int, str] = {
 }
 
 
+class Measurements(Protocol):
+    """What is known at the end of a job about the resources that it used (`sandbox.linux.watch.TreeWatch`)."""
+
+    def hits(self, used: Used) -> list[str]: ...
+
+    def peak(self, used: Used) -> int: ...
+
+
 def conclude(
-    header: worker.Message, ended: WorkerEnd, watch: TreeWatch, changes: tuple[list[worker.Message], bytes] = ([], b"")
+    header: worker.Message,
+    ended: WorkerEnd,
+    watch: Measurements,
+    changes: tuple[list[worker.Message], bytes] = ([], b""),
 ) -> tuple[worker.Message, bytes]:
     """Return the header and the body of the answer's frame.
 
     Args:
         header: The job's header.
         ended: How the worker ended.
-        watch: The watch that measured the job.
+        watch: What measured the job.
         changes: The listing and the contents of the files that the job changed in a copied workspace.
     """
     answer = _own_answer(ended, header)

@@ -8,6 +8,8 @@ import errno
 import struct
 from collections.abc import Iterable
 
+from sandbox.linux import system_calls
+
 LD, JA, JEQ, JGT, JGE, JSET, RET = 0x20, 0x05, 0x15, 0x25, 0x35, 0x45, 0x06
 AND = 0x54
 ALLOW, KILL = 0x7FFF0000, 0x80000000
@@ -15,7 +17,6 @@ _ERRNO = 0x00050000
 EPERM, ENOSYS, NO_FAMILY = (_ERRNO | code for code in (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT))
 EACCES, ENOTSUP, DONE = (_ERRNO | code for code in (errno.EACCES, errno.ENOTSUP, 0))
 
-_AUDIT_ARCH_X86_64 = 0xC000003E
 _FARTHEST = 255  # the offset of a conditional jump is one byte long
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
@@ -23,13 +24,13 @@ Ops = list[bytes]
 
 
 def prologue(last: int) -> Ops:
-    """Kill a process that makes a system call for an architecture other than x86_64.
+    """Kill a process that makes a system call for an architecture other than the machine's, such as a 32-bit one.
 
     Refuse calls with a number above `last`. These include all calls of the x32 ABI.
     """
     return [
         op(LD, _ARCH),
-        op(JEQ, _AUDIT_ARCH_X86_64, 1, 0),
+        op(JEQ, system_calls.audit_architecture(), 1, 0),
         answer(KILL),
         op(LD, _NR),
         op(JGT, last, 0, 1),

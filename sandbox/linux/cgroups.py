@@ -20,6 +20,7 @@ _SLACK_BYTES = 48 << 20
 _TRIES = 5
 _TCP_SHARE = 2  # version 1 counts socket buffers separately: they may use this fraction of the memory limit
 _OUR_PROCESSES = 2  # a process that is being forked, and process 1, which is in the group in some backends
+_CPU = 3  # the position of the file with the CPU time in `Layout.files`
 _START = 19  # field of /proc/<pid>/stat after the closing bracket of the command
 
 
@@ -123,6 +124,13 @@ class Groups:
             raise
         return Group(tuple(opened), len(self._folders))
 
+    def to_read(self, box: int) -> "Group | None":
+        """Open the group of a box to read its CPU time; None if it is gone."""
+        index, file, flags = self._layout.files[_CPU]
+        with contextlib.suppress(OSError):
+            return Group((-1, -1, -1, _open(self._folders[index], f"b{box}/{file}", flags)), 0)
+        return None
+
     def remove(self, box: int) -> None:
         """Remove the group of a box that is gone."""
         for folder in self._folders:
@@ -144,7 +152,8 @@ class Group:
     folders: int
 
     @property
-    def _files(self) -> tuple[int, ...]:
+    def files(self) -> tuple[int, ...]:
+        """The descriptors of the files of `Layout.files`."""
         return self.descriptors[self.folders :]
 
     def join(self) -> None:
@@ -163,21 +172,56 @@ class Group:
 
     def bound(self, limits: dict[str, Any]) -> None:
         """Give the group the limits of a job. `limits` is a `sandbox.contract.Limits` as a dict."""
-        memory, _, processes, _, *sockets = self._files
+        memory, _, processes, _, *sockets = self.files
+        bounds = Bounds.of(limits)
         for file in sockets:
-            os.write(file, str(limits["memory_bytes"] // _TCP_SHARE).encode())
-        os.write(memory, str(limits["memory_bytes"] + limits["disk_bytes"] + _SLACK_BYTES).encode())
-        os.write(processes, str(max(limits["processes"], limits["threads"]) + _OUR_PROCESSES).encode())
+            os.write(file, str(bounds.sockets).encode())
+        os.write(memory, str(bounds.memory).encode())
+        os.write(processes, str(bounds.processes).encode())
 
     def cpu_s(self) -> float:
         """Return the CPU time of everything that ever ran in the group, in seconds."""
-        text = os.pread(self._files[3], 4096, 0).split()
-        return int(text[0]) / 1e9 if len(text) == 1 else int(text[1]) / 1e6
+        return cpu_s(os.pread(self.files[_CPU], 4096, 0))
 
     def memory_refused(self) -> bool:
         """Return whether the kernel has killed a process for exceeding the memory limit."""
-        text = os.pread(self._files[1], 4096, 0).split()
-        return b"oom_kill" in text and int(text[text.index(b"oom_kill") + 1]) > 0
+        return memory_refused(os.pread(self.files[1], 4096, 0))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The numbers to write to the files of a box's group.
+
+    Attributes:
+        memory: In bytes, with the box's tmpfs.
+        processes: Processes and threads.
+        sockets: The buffers of sockets, in bytes, where they are counted separately.
+    """
+
+    memory: int
+    processes: int
+    sockets: int
+
+    @classmethod
+    def of(cls, limits: dict[str, Any]) -> "Bounds":
+        """Return the bounds for a job's limits, a `sandbox.contract.Limits` as a dict."""
+        return cls(
+            limits["memory_bytes"] + limits["disk_bytes"] + _SLACK_BYTES,
+            max(limits["processes"], limits["threads"]) + _OUR_PROCESSES,
+            limits["memory_bytes"] // _TCP_SHARE,
+        )
+
+
+def cpu_s(text: bytes) -> float:
+    """Return the CPU time in seconds from the text of a group's file."""
+    words = text.split()
+    return int(words[0]) / 1e9 if len(words) == 1 else int(words[1]) / 1e6
+
+
+def memory_refused(text: bytes) -> bool:
+    """Return whether the kernel has killed a process for exceeding the memory limit, from the text of the events."""
+    words = text.split()
+    return b"oom_kill" in words and int(words[words.index(b"oom_kill") + 1]) > 0
 
 
 def sweep(layout: Layout | None) -> int:

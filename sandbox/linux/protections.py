@@ -4,14 +4,14 @@ import os
 from pathlib import Path
 
 from sandbox.contract import Protection, State
-from sandbox.linux import cgroups, seccomp
+from sandbox.linux import cgroups, seccomp, system_calls
 
 
 def seccomp_filter() -> Protection:
     """Report whether system calls can be filtered on this machine."""
-    if not seccomp.supported():
-        why = f"the filter supports only x86_64, and this machine is {os.uname().machine}"
-        return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend or an x86_64 machine.")
+    if not system_calls.supported():
+        why = f"the filter supports only x86_64 and aarch64, and this machine is {os.uname().machine}"
+        return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend.")
     status = Path("/proc/self/status").read_text()
     if "Seccomp:" not in status:
         remedy = "Use a kernel with CONFIG_SECCOMP_FILTER."

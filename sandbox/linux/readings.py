@@ -4,12 +4,16 @@ For a process that has ended, the functions return zeros or None.
 """
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+PROC = "/proc"  # the folder of the caller's pid namespace; the functions also take that of another one
 _CHUNK = 1 << 14
+MOST_BYTES = 16 << 20  # read of one file, and of all lists of mappings; only these can be longer
+TOO_MUCH = 1 << 62
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before it runs a line (measured). This is address space, not memory: an option limits
 # Node's heap, and `sandbox.linux.watch` limits the memory that Node touches.
@@ -51,21 +55,33 @@ class CpuReading(NamedTuple):
     started: bytes
 
 
-def read(path: str) -> bytes:
-    """Return the contents of a file below /proc; b"" if it cannot be read, for example because the process is gone."""
+def read(path: str, proc: str = PROC) -> bytes:
+    """Return the contents of a file below /proc; b"" if it cannot be read, for example because the process is gone.
+
+    Raises:
+        OSError: There is no descriptor left to open it.
+    """
     try:
-        descriptor = os.open(f"/proc/{path}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        descriptor = os.open(f"{proc}/{path}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as problem:
+        if problem.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         return b""
     try:  # without `open`, whose buffering and checks cost more than the read
-        parts = [os.read(descriptor, _CHUNK)]
-        while parts[-1]:
+        parts, size = [os.read(descriptor, _CHUNK)], 0
+        while parts[-1] and size < MOST_BYTES:
+            size += len(parts[-1])
             parts.append(os.read(descriptor, _CHUNK))
         return b"".join(parts)
     except OSError:
         return b""
     finally:
         os.close(descriptor)
+
+
+def at_start() -> tuple[int, int]:
+    """Return this process's own memory (see `MemoryReading`) and its peak memory, in bytes, before it runs a job."""
+    return memory("self").own, status_bytes("self/status", b"VmHWM:")
 
 
 def data_in_use() -> dict[str, int]:
@@ -77,38 +93,44 @@ def data_in_use() -> dict[str, int]:
     return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
 
-def memory(pid: str) -> MemoryReading:
+def memory(pid: str, proc: str = PROC) -> MemoryReading:
     """Return the memory of a process, from its status file. Pages that it shares with others count in full."""
-    status = read(f"{pid}/status")
+    status = read(f"{pid}/status", proc)
     threads = _field(status, b"Threads:")
     if _hides_memory(status):
-        status = read(f"{_thread_with_memory(pid)}/status")
-    own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
-    return MemoryReading(own, _field_bytes(status, b"RssShmem:"), _field_bytes(status, b"VmSize:"), threads)
+        status = read(f"{_thread_with_memory(pid, proc)}/status", proc)
+    own = sum(field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
+    return MemoryReading(own, field_bytes(status, b"RssShmem:"), field_bytes(status, b"VmSize:"), threads)
 
 
-def proportional(pid: str) -> MemoryReading:
+def proportional(pid: str, proc: str = PROC) -> MemoryReading:
     """Return the memory of a process, with each shared page divided among the processes that share it.
 
     Where the kernel does not provide that number, shared pages count in full.
     """
-    plain, shown = memory(pid), _thread_with_memory(pid)
-    rollup = read(f"{shown}/smaps_rollup")
+    plain, shown = memory(pid, proc), _thread_with_memory(pid, proc)
+    rollup = read(f"{shown}/smaps_rollup", proc)
     if not rollup:
         return plain
-    own = sum(_field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
-    own += status_bytes(f"{shown}/status", b"VmPTE:")
-    return MemoryReading(own, _field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
+    own = sum(field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
+    own += status_bytes(f"{shown}/status", b"VmPTE:", proc)
+    return MemoryReading(own, field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
 
 
-def shared_mappings(pids: Iterable[str]) -> int:
+def shared_mappings(pids: Iterable[str], proc: str = PROC) -> int:
     """Return the size in bytes of the shared memory that these processes map, touched or not, unless a file backs it.
 
-    Memory that several of the processes map counts once.
+    Memory that several of the processes map counts once. Return `TOO_MUCH` if the lists of mappings are too long to
+    read.
     """
     sizes: dict[bytes, int] = {}
+    left = MOST_BYTES
     for pid in pids:
-        for line in read(f"{_thread_with_memory(pid)}/maps").split(b"\n"):
+        text = read(f"{_thread_with_memory(pid, proc)}/maps", proc)
+        left -= len(text)
+        if left <= 0:
+            return TOO_MUCH
+        for line in text.split(b"\n"):
             fields = line.split(None, _NAME)
             if len(fields) > _NAME and fields[_NAME].startswith(_SHARED_NAMES):
                 first, _, last = fields[0].partition(b"-")
@@ -117,9 +139,9 @@ def shared_mappings(pids: Iterable[str]) -> int:
     return sum(sizes.values())
 
 
-def cpu(pid: str) -> CpuReading | None:
+def cpu(pid: str, proc: str = PROC) -> CpuReading | None:
     """Return the CPU time that a process has used; None if the process is gone."""
-    fields = read(f"{pid}/stat").rpartition(b")")[2].split()
+    fields = read(f"{pid}/stat", proc).rpartition(b")")[2].split()
     if not fields:
         return None
     own = int(fields[_UTIME]) + int(fields[_STIME])
@@ -134,7 +156,7 @@ def cpu_clock_s(pid: int) -> float:
     return 0.0
 
 
-def written_bytes(pid: str) -> int | None:
+def written_bytes(pid: str, proc: str = PROC) -> int | None:
     """Return the bytes that a process and the children it waited for have written.
 
     This is the larger of the bytes passed to `write` and the bytes written to disk: only the former include
@@ -142,7 +164,7 @@ def written_bytes(pid: str) -> int | None:
     cannot be read, for example because the process runs an unreadable program.
     """
     try:
-        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
+        with open(f"{proc}/{pid}/io", "rb", buffering=0) as file:
             text = file.read()
     except PermissionError:
         return None
@@ -151,9 +173,16 @@ def written_bytes(pid: str) -> int | None:
     return max(_field(text, b"wchar:"), _field(text, b"write_bytes:"))
 
 
-def status_bytes(path: str, field: bytes) -> int:
+def status_bytes(path: str, field: bytes, proc: str = PROC) -> int:
     """Return a field of a status file, converted from KiB to bytes."""
-    return _field_bytes(read(path), field)
+    return field_bytes(read(path, proc), field)
+
+
+def available_share() -> float:
+    """Return the share of the machine's memory that is available for new processes; 1.0 if the kernel does not say."""
+    text = read("meminfo")
+    total = _field(text, b"MemTotal:")
+    return _field(text, b"MemAvailable:") / total if total else 1.0
 
 
 def free_bytes(path: str) -> int:
@@ -167,17 +196,18 @@ def _hides_memory(status: bytes) -> bool:
     return not _field(status, b"VmSize:") and _field(status, b"Threads:") > 1
 
 
-def _thread_with_memory(pid: str) -> str:
-    """Return the folder, below /proc, of the process or, if its main thread has ended, of another of its threads."""
-    if _hides_memory(read(f"{pid}/status")):
+def _thread_with_memory(pid: str, proc: str) -> str:
+    """Return the folder, below `proc`, of the process or, if its main thread has ended, of another of its threads."""
+    if _hides_memory(read(f"{pid}/status", proc)):
         with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{pid}/task"):
+            for thread in os.listdir(f"{proc}/{pid}/task"):
                 if thread != pid:
                     return f"{pid}/task/{thread}"
     return pid
 
 
-def _field_bytes(text: bytes, field: bytes) -> int:
+def field_bytes(text: bytes, field: bytes) -> int:
+    """Return a field of the text of a status file, converted from KiB to bytes; 0 if it is missing."""
     return _field(text, field) * 1024
 
 

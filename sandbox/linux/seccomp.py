@@ -3,125 +3,129 @@
 The program is a reviewed deny-list: full CPython, Node and Bash need about 250 calls, and an allow-list would break
 with every libc. The program refuses calls that public escapes from shared-kernel sandboxes have used, and calls that
 act outside the box's namespaces. It also refuses all calls of 32-bit programs and of the x32 ABI, since their numbers
-differ. The numbers in this module are those of the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
+differ.
 """
 
 import ctypes
-import platform
 import stat
 
 from sandbox.linux import bpf, syscalls
+from sandbox.linux.system_calls import number, numbers
 
 # Refused with EPERM.
-DENIED = {
-    # namespaces, mounts, roots
-    "unshare": 272,
-    "setns": 308,
-    "mount": 165,
-    "umount2": 166,
-    "pivot_root": 155,
-    "chroot": 161,
-    "open_tree": 428,
-    "move_mount": 429,
-    "fsopen": 430,
-    "fsconfig": 431,
-    "fsmount": 432,
-    "fspick": 433,
-    "mount_setattr": 442,
-    "statmount": 457,
-    "listmount": 458,
-    # other processes, and handles that bypass paths
-    "ptrace": 101,
-    "process_vm_readv": 310,
-    "process_vm_writev": 311,
-    "process_madvise": 440,
-    "process_mrelease": 448,
-    "pidfd_getfd": 438,
-    "kcmp": 312,
-    "name_to_handle_at": 303,
-    "open_by_handle_at": 304,
-    "fanotify_init": 300,
-    "fanotify_mark": 301,
-    # parts of the kernel that escapes have used before
-    "bpf": 321,
-    "perf_event_open": 298,
-    "userfaultfd": 323,
-    "uretprobe": 335,
-    "uprobe": 336,
-    "add_key": 248,
-    "request_key": 249,
-    "keyctl": 250,
-    "modify_ldt": 154,
-    "vmsplice": 278,
-    "remap_file_pages": 216,
-    "lookup_dcookie": 212,
-    "move_pages": 279,
-    "migrate_pages": 256,
-    "mbind": 237,
-    "set_mempolicy": 238,
-    "get_mempolicy": 239,
-    "set_mempolicy_home_node": 450,
-    # memory that no process is charged for, and resources shared by the whole machine
-    "memfd_secret": 447,
-    "shmget": 29,
-    "shmat": 30,
-    "shmctl": 31,
-    "semget": 64,
-    "semop": 65,
-    "semctl": 66,
-    "semtimedop": 220,
-    "msgget": 68,
-    "msgsnd": 69,
-    "msgrcv": 70,
-    "msgctl": 71,
-    "mq_open": 240,
-    "io_setup": 206,
-    "io_destroy": 207,
-    "io_getevents": 208,
-    "io_submit": 209,
-    "io_cancel": 210,
-    "io_pgetevents": 333,
-    # calls that change or use the whole machine
-    "sync": 162,
-    "syncfs": 306,
-    "kexec_load": 246,
-    "kexec_file_load": 320,
-    "init_module": 175,
-    "finit_module": 313,
-    "delete_module": 176,
-    "create_module": 174,
-    "reboot": 169,
-    "swapon": 167,
-    "swapoff": 168,
-    "acct": 163,
-    "quotactl": 179,
-    "quotactl_fd": 443,
-    "nfsservctl": 180,
-    "sethostname": 170,
-    "setdomainname": 171,
-    "settimeofday": 164,
-    "clock_settime": 227,
-    "clock_adjtime": 305,
-    "adjtimex": 159,
-    "iopl": 172,
-    "ioperm": 173,
-    "syslog": 103,
-    "vhangup": 153,
-    "uselib": 134,
-    "ustat": 136,
-    "sysfs": 139,
-    "personality": 135,
-    "lsm_set_self_attr": 460,
-}
+DENIED = numbers(
+    (
+        # namespaces, mounts, roots
+        "unshare",
+        "setns",
+        "mount",
+        "umount2",
+        "pivot_root",
+        "chroot",
+        "open_tree",
+        "move_mount",
+        "fsopen",
+        "fsconfig",
+        "fsmount",
+        "fspick",
+        "mount_setattr",
+        "statmount",
+        "listmount",
+        # other processes, and handles that bypass paths
+        "ptrace",
+        "process_vm_readv",
+        "process_vm_writev",
+        "process_madvise",
+        "process_mrelease",
+        "pidfd_getfd",
+        "kcmp",
+        "name_to_handle_at",
+        "open_by_handle_at",
+        "fanotify_init",
+        "fanotify_mark",
+        # parts of the kernel that escapes have used before
+        "bpf",
+        "perf_event_open",
+        "userfaultfd",
+        "uretprobe",
+        "uprobe",
+        "add_key",
+        "request_key",
+        "keyctl",
+        "modify_ldt",
+        "vmsplice",
+        "remap_file_pages",
+        "lookup_dcookie",
+        "move_pages",
+        "migrate_pages",
+        "mbind",
+        "set_mempolicy",
+        "get_mempolicy",
+        "set_mempolicy_home_node",
+        # memory that no process is charged for, and resources shared by the whole machine
+        "memfd_secret",
+        "shmget",
+        "shmat",
+        "shmctl",
+        "semget",
+        "semop",
+        "semctl",
+        "semtimedop",
+        "msgget",
+        "msgsnd",
+        "msgrcv",
+        "msgctl",
+        "mq_open",
+        "io_setup",
+        "io_destroy",
+        "io_getevents",
+        "io_submit",
+        "io_cancel",
+        "io_pgetevents",
+        # calls that change or use the whole machine
+        "sync",
+        "syncfs",
+        "kexec_load",
+        "kexec_file_load",
+        "init_module",
+        "finit_module",
+        "delete_module",
+        "create_module",
+        "reboot",
+        "swapon",
+        "swapoff",
+        "acct",
+        "quotactl",
+        "quotactl_fd",
+        "nfsservctl",
+        "sethostname",
+        "setdomainname",
+        "settimeofday",
+        "clock_settime",
+        "clock_adjtime",
+        "adjtimex",
+        "iopl",
+        "ioperm",
+        "syslog",
+        "vhangup",
+        "uselib",
+        "ustat",
+        "sysfs",
+        "personality",
+        "lsm_set_self_attr",
+    )
+)
 # These calls fail with ENOSYS, which makes libraries use older calls instead.
-UNKNOWN = {
-    "clone3": 435,  # its flags are behind a pointer, which a filter cannot read
-    "openat2": 437,  # the mode of the file that it creates is also behind a pointer
-    "io_uring_setup": 425,
-    "io_uring_enter": 426,
-    "io_uring_register": 427,
-    "memfd_create": 319,  # its pages are not counted in the memory of any process
-}
+UNKNOWN = numbers(
+    (
+        "clone3",  # its flags are behind a pointer, which a filter cannot read
+        "openat2",  # the mode of the file that it creates is also behind a pointer
+        "io_uring_setup",
+        "io_uring_enter",
+        "io_uring_register",
+        "memfd_create",  # its pages are not counted in the memory of any process
+    )
+)
 LAST_REVIEWED = 462  # mseal, Linux 6.10; later calls are treated as unknown
 
 # A file with one of these bits gives its owner's rights to anyone who runs it, even on the host if in a workspace.
@@ -129,52 +133,49 @@ _SET_ID = 0o6000
 _DEVICE = 0o020000  # this bit is in S_IFCHR and S_IFBLK, and in no other type
 _CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
 _MODES = {  # call: the number of the argument that is a mode
-    "chmod": (90, 1),
-    "fchmod": (91, 1),
-    "fchmodat": (268, 2),
-    "fchmodat2": (452, 2),
-    "mkdir": (83, 1),
-    "mkdirat": (258, 2),
-    "creat": (85, 1),
-    "mknod": (133, 1),
-    "mknodat": (259, 2),
+    "chmod": 1,
+    "fchmod": 1,
+    "fchmodat": 2,
+    "fchmodat2": 2,
+    "mkdir": 1,
+    "mkdirat": 2,
+    "creat": 1,
+    "mknod": 1,
+    "mknodat": 2,
 }
-_OPENS = {"open": (2, 1), "openat": (257, 2)}  # call: the number of the argument with the flags, and of the mode
+_OPENS = {"open": 1, "openat": 2}  # call: the number of the argument with the flags, which the mode follows
 # Calls that a process may make only about itself (0), because process 1 of the box has the same user.
-_ONLY_SELF = {
-    "prlimit64": (302, 0),
-    "sched_setparam": (142, 0),
-    "sched_setaffinity": (203, 0),
-    "sched_setattr": (314, 0),
-}
-_OWNERS = {  # call: its number, and the arguments that are user or group ids
-    "chown": (92, (1, 2)),
-    "fchown": (93, (1, 2)),
-    "lchown": (94, (1, 2)),
-    "fchownat": (260, (2, 3)),
-    "setuid": (105, (0,)),
-    "setgid": (106, (0,)),
-    "setreuid": (113, (0, 1)),
-    "setregid": (114, (0, 1)),
-    "setresuid": (117, (0, 1, 2)),
-    "setresgid": (119, (0, 1, 2)),
+_ONLY_SELF = ("prlimit64", "sched_setparam", "sched_setaffinity", "sched_setattr")
+_OWNERS = {  # call: the arguments that are user or group ids
+    "chown": (1, 2),
+    "fchown": (1, 2),
+    "lchown": (1, 2),
+    "fchownat": (2, 3),
+    "setuid": (0,),
+    "setgid": (0,),
+    "setreuid": (0, 1),
+    "setregid": (0, 1),
+    "setresuid": (0, 1, 2),
+    "setresgid": (0, 1, 2),
 }
 _UNCHANGED = 0xFFFFFFFF  # -1: leave this id unchanged
 # Calls that a process may make only about itself or its group (0). Their first argument could also select all processes
 # of a user, and all boxes have the same user on the host.
-_ONLY_SELF_OR_GROUP = {  # call: its number, and the value of `which` that means a user (PRIO_USER, IOPRIO_WHO_USER)
-    "setpriority": (141, 2),
-    "ioprio_set": (251, 3),
-}
-_SCHED_SETSCHEDULER, _SCHED_OTHER = 144, 0
-_CLONE, _SOCKET, _SOCKETPAIR, _IOCTL, _PRCTL = 56, 41, 53, 16, 157
-_FCNTL, _RENAMEAT2, FALLOCATE = 72, 316, 285
-MKNOD, MKNODAT = _MODES["mknod"][0], _MODES["mknodat"][0]
+_ONLY_SELF_OR_GROUP = {"setpriority": 2, "ioprio_set": 3}  # call: the `which` that means a user (PRIO_USER, …)
+_SCHED_SETSCHEDULER, _SCHED_OTHER = number("sched_setscheduler"), 0
+_CLONE, _SOCKET, _SOCKETPAIR = number("clone"), number("socket"), number("socketpair")
+_SETSOCKOPT = number("setsockopt")
+_IOCTL, _PRCTL, _FCNTL, _RENAMEAT2 = number("ioctl"), number("prctl"), number("fcntl"), number("renameat2")
+FALLOCATE = number("fallocate")
+MAKE_NODES = tuple((each, _MODES[name]) for name, each in numbers(("mknod", "mknodat")).items())
+"""The calls that create special files, and the number of their argument that is a mode."""
 _FILE_TYPE = 0o170000  # S_IFMT
 _F_SETLEASE, _F_NOTIFY = 1024, 1026  # delay or observe what others do with the files of a workspace
 _RENAME_WHITEOUT = 4  # creates a 0:0 device, which mknod may not
 _NEGATIVE = 1 << 31
 _NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, including CLONE_NEWTIME
+_CLONE_PARENT = 0x00008000  # gives the child to the caller's parent, which is outside the box and would not reap it
+_SOL_SOCKET, _SO_LINGER = 1, 13
 # Inject input into a terminal, control or redirect the console, or load a line discipline (a kernel module).
 _TERMINAL_CONTROLS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCCONS": 0x541D, "TIOCSETD": 0x5423}
 _PR_SET_DUMPABLE = 4
@@ -188,11 +189,6 @@ _MODE_FILTER = 2
 _REFUSED, _ALLOWED = [bpf.answer(bpf.EPERM)], [bpf.answer(bpf.ALLOW)]
 
 
-def supported() -> bool:
-    """Return whether this module has the system call numbers of this machine's architecture."""
-    return platform.machine() == "x86_64"
-
-
 def program(only_user: int | None = None) -> bytes:
     """Return the assembled filter that applies to every worker.
 
@@ -201,21 +197,25 @@ def program(only_user: int | None = None) -> bytes:
     """
     rules: dict[int, bpf.Ops] = {}
     if only_user is not None:
-        for number, arguments in _OWNERS.values():
-            rules[number] = bpf.only_values(arguments, (only_user, _UNCHANGED))
-    for numbers, answer in ((DENIED, bpf.EPERM), (UNKNOWN, bpf.ENOSYS)):
-        rules |= {number: [bpf.answer(answer)] for number in numbers.values()}
-    rules[_CLONE] = bpf.refuse_bits(0, _NAMESPACES)
-    for name, (number, argument) in _MODES.items():
+        for name, call in numbers(_OWNERS).items():
+            rules[call] = bpf.only_values(_OWNERS[name], (only_user, _UNCHANGED))
+    for refused, answer in ((DENIED, bpf.EPERM), (UNKNOWN, bpf.ENOSYS)):
+        rules |= {call: [bpf.answer(answer)] for call in refused.values()}
+    rules[_CLONE] = bpf.refuse_bits(0, _NAMESPACES | _CLONE_PARENT)
+    # A lingering socket, sent along with a message, would block the receiver that discards it. The call succeeds
+    # without an effect.
+    rules[_SETSOCKOPT] = bpf.equal(1, _SOL_SOCKET, bpf.equal(2, _SO_LINGER, [bpf.answer(bpf.DONE)]))
+    for name, call in numbers(_MODES).items():
         bits = _SET_ID | (_DEVICE if name.startswith("mknod") else 0)
-        rules[number] = bpf.refuse_bits(argument, bits)
-    for number, flags in _OPENS.values():
+        rules[call] = bpf.refuse_bits(_MODES[name], bits)
+    for name, call in numbers(_OPENS).items():
+        flags = _OPENS[name]
         checked = bpf.refuse_bits(flags + 1, _SET_ID)
-        rules[number] = [bpf.load(flags), bpf.op(bpf.JSET, _CREATES, 0, len(checked)), *checked, bpf.answer(bpf.ALLOW)]
-    for number, argument in _ONLY_SELF.values():
-        rules[number] = bpf.only_zero(argument)
-    for number, user in _ONLY_SELF_OR_GROUP.values():
-        rules[number] = bpf.equal(0, user, _REFUSED, bpf.only_zero(1))
+        rules[call] = [bpf.load(flags), bpf.op(bpf.JSET, _CREATES, 0, len(checked)), *checked, bpf.answer(bpf.ALLOW)]
+    for call in numbers(_ONLY_SELF).values():
+        rules[call] = bpf.only_zero(0)
+    for name, call in numbers(_ONLY_SELF_OR_GROUP).items():
+        rules[call] = bpf.equal(0, _ONLY_SELF_OR_GROUP[name], _REFUSED, bpf.only_zero(1))
     # ZeroMQ sets the default scheduling policy of each of its threads by id, and aborts if the call fails. The call
     # therefore succeeds without an effect.
     another = bpf.equal(1, _SCHED_OTHER, [bpf.answer(bpf.DONE)], _REFUSED)
@@ -223,8 +223,8 @@ def program(only_user: int | None = None) -> bytes:
     rules[_SCHED_SETSCHEDULER] = bpf.equal(0, 0, _ALLOWED, bpf.when_bits(0, _NEGATIVE, _ALLOWED, another))
     rules[_FCNTL] = bpf.equal(1, _F_SETLEASE, _REFUSED, bpf.equal(1, _F_NOTIFY, _REFUSED))
     rules[_RENAMEAT2] = bpf.refuse_bits(4, _RENAME_WHITEOUT)
-    for number in (_SOCKET, _SOCKETPAIR):
-        rules[number] = bpf.one_of(2, ALLOWED_PROTOCOLS, bpf.one_of(0, ALLOWED_FAMILIES.values(), _ALLOWED))
+    for call in (_SOCKET, _SOCKETPAIR):
+        rules[call] = bpf.one_of(2, ALLOWED_PROTOCOLS, bpf.one_of(0, ALLOWED_FAMILIES.values(), _ALLOWED))
     # ZeroMQ lists network devices before it binds, and aborts unless the error is one it knows.
     rules[_SOCKET] = bpf.equal(0, _AF_NETLINK, [bpf.answer(bpf.ENOTSUP)], rules[_SOCKET])
     # Process 1 must be able to read each process's memory usage.
@@ -246,8 +246,7 @@ def program_for_a_workspace() -> bytes:
         *bpf.prologue(LAST_REVIEWED),
         *bpf.when(_SOCKET, bpf.equal(0, AF_UNIX, _REFUSED)),
         *bpf.when(_SOCKETPAIR, connected),
-        *bpf.when(MKNOD, no_sockets(1)),
-        *bpf.when(MKNODAT, no_sockets(2)),
+        *(each for call, mode in MAKE_NODES for each in bpf.when(call, no_sockets(mode))),
         *bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)]),
     ]
     return b"".join([*ops, bpf.answer(bpf.ALLOW)])

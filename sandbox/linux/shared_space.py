@@ -5,25 +5,38 @@ but not how much of that remains. Each check therefore reads both, and charges t
 for no more than the job wrote.
 """
 
+import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sandbox.linux import readings
 
 _MEASURE_FACTOR = 4  # measure the folder itself once this many times the limit is gone, whatever the counters say
+# Limits of a walk through a workspace, which delays the checks of other boxes.
+_MOST_ENTRIES, _MOST_DEPTH, _MOST_WALK_S = 100_000, 64, 0.5
+_FOLDERS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BLOCK = 512  # unit of st_blocks, on every file system
 _CLOCK_STEP_S = 1.0  # a file system's clock may lag
 
 
 class SharedSpace:
-    """Measures the space that a job uses below `folder`. Create it before the job begins. `limit` is in bytes."""
+    """Measures the space that a job uses below `folder`. Create it before the job begins, or soon afterwards."""
 
-    def __init__(self, folder: str, limit: int) -> None:
+    def __init__(self, folder: str, limit: int, free_before: int = -1, proc: str = readings.PROC) -> None:
+        """Begin to measure.
+
+        Args:
+            folder: The folder.
+            limit: The space that the job may use, in bytes.
+            free_before: The free space of the file system before the job began, in bytes; -1 for what is free now.
+            proc: Where the job's processes are listed.
+        """
         self._folder = folder
         self._limit = limit
+        self._proc = proc
         self._started = time.time() - _CLOCK_STEP_S
-        self._free_before = self._free = readings.free_bytes(folder)
+        self._free_before = self._free = readings.free_bytes(folder) if free_before < 0 else free_before
         self._written: dict[str, int] = {}
         self._unspent = 0
         self._charged = 0
@@ -54,7 +67,7 @@ class SharedSpace:
         before, self._written = self._written, {}
         since = 0
         for pid in pids:
-            written = readings.written_bytes(pid)
+            written = readings.written_bytes(pid, self._proc)
             if written is None:
                 return self._free_before
             self._written[pid] = written
@@ -66,21 +79,58 @@ class SharedSpace:
         """Return whether the files that have changed since the start are larger in total than the limit.
 
         `gone` is how many bytes of free space have been used up since the start. Walking through the folder may be
-        slow, so it is done only when `gone` is large, and again after every further `limit` bytes.
+        slow, so it is done only when `gone` is large, and again after every further `limit` bytes. In a very large
+        folder it ends early, and only the processes' counters are used.
         """
         if gone < self._measure_at:
             return False
         self._measure_at = gone + self._limit
         held = 0
-        for folder, _, names, descriptor in os.fwalk(self._folder, follow_symlinks=False):
-            del folder
-            for name in names:
-                try:
-                    found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                except OSError:  # deleted in the meantime
-                    continue
-                if found.st_ctime >= self._started:
-                    held += found.st_blocks * _BLOCK
+        for found in _Walk().files(self._folder):
+            if found.st_ctime >= self._started:
+                held += found.st_blocks * _BLOCK
             if held > self._limit:
                 return True
         return False
+
+
+class _Walk:
+    """Yields the files below a folder, for a limited time, number of entries and depth.
+
+    The job may change the folder at the same time, so no link is followed, and nothing is opened that could block.
+    """
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + _MOST_WALK_S
+        self._left = _MOST_ENTRIES
+
+    def files(self, folder: str, parent: int | None = None, depth: int = 0) -> Iterator[os.stat_result]:
+        """Yield the status of each file below `folder`, which is relative to the descriptor `parent`."""
+        below: list[str] = []
+        try:
+            opened = os.open(folder, _FOLDERS, dir_fd=parent)
+        except OSError:  # replaced or deleted in the meantime
+            return
+        try:
+            with os.scandir(opened) as entries:
+                for entry in entries:
+                    self._left -= 1
+                    if self._left < 0 or time.monotonic() > self._deadline:
+                        return
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(entry.name)
+                    else:
+                        yield from self._status(entry)
+            for name in below if depth < _MOST_DEPTH else ():
+                if time.monotonic() > self._deadline:
+                    return
+                yield from self.files(name, opened, depth + 1)
+        except OSError:
+            return
+        finally:
+            os.close(opened)
+
+    @staticmethod
+    def _status(entry: "os.DirEntry[str]") -> Iterator[os.stat_result]:
+        with contextlib.suppress(OSError):
+            yield entry.stat(follow_symlinks=False)

@@ -1,13 +1,14 @@
 """Linux system calls for which Python has no function. Standard library only: this runs before and inside a box.
 
 The numbers come from the generic table in the kernel's ``include/uapi/asm-generic/unistd.h``; calls newer than Linux
-5.0 have the same number on every architecture. The numbers of `clone`, `pivot_root` and `capset` differ, and are given
-for x86_64, the only architecture that the seccomp filter supports so far.
+5.0 have the same number on every architecture; `system_calls` has the numbers of the others.
 """
 
 import ctypes
 import errno
 import os
+
+from sandbox.linux import system_calls
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -41,9 +42,6 @@ MOUNT_ATTR_NOSUID = 0x2
 MOUNT_ATTR_NODEV = 0x4
 MOUNT_ATTR_IDMAP = 0x100000
 
-_SYS_CLONE = 56
-_SYS_CAPSET = 126
-_SYS_PIVOT_ROOT = 155
 _SYS_OPEN_TREE = 428
 _SYS_MOVE_MOUNT = 429
 _SYS_CLOSE_RANGE = 436
@@ -110,8 +108,13 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
+def setns(descriptor: int, kinds: int) -> None:
+    """Join namespaces of the process of a pidfd. With CLONE_NEWPID, only processes forked later are in the new one."""
+    _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(kinds)), "setns")
+
+
 def pivot_root(new_root: str, put_old: str) -> None:
-    syscall(_SYS_PIVOT_ROOT, new_root.encode(), put_old.encode())
+    syscall(system_calls.number("pivot_root"), new_root.encode(), put_old.encode())
 
 
 def open_tree(path: str, *, recursive: bool = True) -> int:
@@ -160,9 +163,14 @@ def clone(flags: int) -> int:
     """
     nothing = ctypes.c_long(0)
     result = _libc_holding_gil.syscall(
-        ctypes.c_long(_SYS_CLONE), ctypes.c_ulong(flags | SIGCHLD), nothing, nothing, nothing, nothing
+        ctypes.c_long(system_calls.number("clone")), ctypes.c_ulong(flags | SIGCHLD), nothing, nothing, nothing, nothing
     )
     return _check(int(result), "clone")
+
+
+def fork() -> int:
+    """Fork as the C library does, without CPython's own work (see `clone`, and `sandbox.forkserver.quick_fork`)."""
+    return _check(int(_libc_holding_gil.fork()), "fork")
 
 
 def drop_bounding_set() -> None:
@@ -177,4 +185,4 @@ def drop_bounding_set() -> None:
 
 def drop_capabilities() -> None:
     """Give up every capability of this process, permanently."""
-    syscall(_SYS_CAPSET, _CAPSET_HEADER, _NO_CAPABILITIES)
+    syscall(system_calls.number("capset"), _CAPSET_HEADER, _NO_CAPABILITIES)

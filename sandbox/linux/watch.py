@@ -34,11 +34,13 @@ class Used:
 class TreeWatch:
     """Measures the resource use of a box at intervals.
 
-    `disk` is where the box's tmpfs is mounted; `group` is the box's control group, if there is one.
+    `disk` is where the box's tmpfs is mounted; `group` is the box's control group, if there is one; `proc` is where the
+    box's processes are listed.
     """
 
-    def __init__(self, disk: str, group: Group | None = None) -> None:
+    def __init__(self, disk: str, group: Group | None = None, proc: str = readings.PROC) -> None:
         self._group = group
+        self._proc = proc
         self._limits: dict[str, Any] = {}
         self._disk = disk
         self._peak = 0
@@ -85,7 +87,7 @@ class TreeWatch:
 
     def exceeded(self) -> str:
         """Check the limits once. Return the name of a limit that the tree exceeds, or ""."""
-        pids = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+        pids = [name for name in os.listdir(self._proc) if name.isdigit() and name != "1"]
         self._look_at_disk()
         over = self._count(len(pids)) or self._weigh(pids)
         if not over and self._filled(pids):
@@ -122,18 +124,18 @@ class TreeWatch:
     def _weigh(self, pids: list[str]) -> str:
         """Return "memory" if these processes use more memory than allowed, else ""."""
         limit: int = self._limits["memory_bytes"]
-        each = [readings.memory(pid) for pid in pids]
+        each = [readings.memory(pid, self._proc) for pid in pids]
         if sum(memory.threads for memory in each) >= max(self._limits["processes"], self._limits["threads"]):
             self._hits.add("processes")
         if sum(memory.own + memory.shared for memory in each) > limit:
-            each = [readings.proportional(pid) for pid in pids]  # exact, but too slow to read every time
+            each = [readings.proportional(pid, self._proc) for pid in pids]  # exact, but too slow to read every time
             own = sum(memory.own for memory in each)
         else:
             own = max(0, sum(memory.own for memory in each) - self._inherited * len(pids))
         shared = sum(memory.shared for memory in each)
         if self._group is None and sum(memory.mapped for memory in each) > limit:
             # Shared pages that are in no process's page tables are counted nowhere, so count everything that is mapped.
-            shared = max(shared, readings.shared_mappings(pids))
+            shared = max(shared, readings.shared_mappings(pids, self._proc))
         self._peak = max(self._peak, own + shared)
         return "memory" if own + shared > limit else ""
 
@@ -144,14 +146,17 @@ class TreeWatch:
     def _cpu_now(self, pids: list[str]) -> float:
         if self._group:
             return self._group.cpu_s() - self._cpu_before
-        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         alive = 0.0
         for pid in pids:
-            used = readings.cpu(pid)
+            used = readings.cpu(pid, self._proc)
             if used:
                 alive += used.own_s + used.children_s
                 self._cpu_seen[pid, used.started] = used.own_s
-        return max(alive + reaped.ru_utime + reaped.ru_stime, self._cpu_of_seen())
+        return max(alive + self._cpu_of_reaped(), self._cpu_of_seen())
+
+    def _cpu_of_reaped(self) -> float:
+        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return reaped.ru_utime + reaped.ru_stime
 
     def _cpu_of_seen(self) -> float:
         """Return the CPU time of all processes seen so far, including those that have ended.

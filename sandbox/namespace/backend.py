@@ -8,17 +8,19 @@ from dataclasses import asdict, dataclass, replace
 from typing import Self
 
 from sandbox.bridge.bridge import Bridge
-from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings
+from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings, Writes
 from sandbox.egress import plan, rules
 from sandbox.egress.gateway import Gateway
 from sandbox.egress.interception import Interception
 from sandbox.egress.journal import OnConnection
 from sandbox.egress.resolve import Resolver, SystemResolver
 from sandbox.forkserver.backend import ForkedConfig, ForkedSandbox
+from sandbox.forkserver.forked_box import ForkedBox
 from sandbox.forkserver.pool import TemplateKey
-from sandbox.forkserver.running import ForkedJob
-from sandbox.forkserver.server import ForkedBox, ForkServer
-from sandbox.namespace import probe
+from sandbox.forkserver.running import ForkedJob, RunningJob
+from sandbox.forkserver.server import ForkServer
+from sandbox.namespace import probe, process_one
+from sandbox.namespace.direct_job import DirectJob
 from sandbox.namespace.template_config import PROGRAM, NamespaceTemplateConfig
 from sandbox.service_handle import ServiceHandle
 from sandbox.wire import request
@@ -29,7 +31,13 @@ _BOX_UIDS = range(0x70000000, 0x7FFF0000)
 
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig(ForkedConfig):
-    """The configuration of the namespace backend. It has only the settings that all forking backends share."""
+    """The configuration of the namespace backend, in addition to the settings that all forking backends share.
+
+    Attributes:
+        native: Whether to use the native process 1, if it was built.
+    """
+
+    native: bool = True
 
 
 class NamespaceSandbox(ForkedSandbox):
@@ -57,7 +65,9 @@ class NamespaceSandbox(ForkedSandbox):
         Raises:
             ValueError: The hosts of two secrets contradict each other.
         """
-        super().__init__(config or NamespaceConfig())
+        config = config or NamespaceConfig()
+        super().__init__(config)
+        self._init = process_one.program() if config.native else ""
         self._resolver = resolver or SystemResolver()
         self._on_connection = on_connection
         self._interception = Interception(self._config.secrets, trust) if self._config.secrets else None
@@ -107,13 +117,18 @@ class NamespaceSandbox(ForkedSandbox):
                 async with self._way_out(egress) if egress else contextlib.nullcontext() as gateway:
                     takers = [each for each in (bridge and bridge.opened, gateway and gateway.open) if each]
 
-                    def begin(box: ForkedBox) -> ForkedJob:
-                        running = ForkedJob(box, job, on_output, _in_order(takers))
+                    def begin(server: ForkServer, box: ForkedBox) -> RunningJob:
+                        running: ForkedJob | DirectJob
+                        if box.direct is None:
+                            running = ForkedJob(box, job, on_output, _in_order(takers))
+                        else:
+                            running = DirectJob(server, box, job, on_output, bridge.opened if bridge else None)
                         if bridge is not None:
                             bridge.attach(running)
                         return running
 
-                    outcome = await self._in_a_box(job, environment, asked, begin)
+                    direct = _can_be_direct(job)
+                    outcome = await self._in_a_box(job, environment, asked, begin, direct=direct)
                 return replace(outcome, connections=gateway.connections) if gateway else outcome
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
@@ -133,7 +148,7 @@ class NamespaceSandbox(ForkedSandbox):
         asked = request.build(job, programs, inlets=handle.ports, bridged=bridge is not None)
         takers = [*([bridge.opened] if bridge is not None else ()), handle.opened]
 
-        def begin(box: ForkedBox) -> ForkedJob:
+        def begin(_: ForkServer, box: ForkedBox) -> RunningJob:
             running = ForkedJob(box, job, None, _in_order(takers))
             handle.attach(running)
             return running
@@ -172,10 +187,19 @@ class NamespaceSandbox(ForkedSandbox):
 
     async def _start(self, key: TemplateKey) -> ForkServer:
         await self._refuse_without_protection()
-        config = NamespaceTemplateConfig(key.preload, key.packages, self._programs.path, self._box_uid)
-        server = ForkServer(PROGRAM, asdict(config), self._config.warm)
+        config = NamespaceTemplateConfig(key.preload, key.packages, self._programs.path, self._box_uid, self._init)
+        server = ForkServer(PROGRAM, asdict(config), self._config.warm, self._config.most_warm, direct=bool(self._init))
         await server.start()
         return server
+
+
+def _can_be_direct(job: Job) -> bool:
+    """Return whether a native process 1 is enough for a job.
+
+    It carries no traffic, and reads nothing that a job has written.
+    """
+    copied = job.workspace is not None and job.workspace.writes is Writes.COPY
+    return not (job.egress or job.collect or copied)
 
 
 def _in_order(takers: Sequence[Callable[[Sequence[int]], None]]) -> Callable[[Sequence[int]], None] | None:

@@ -10,7 +10,7 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -34,7 +34,7 @@ _KERNEL_POOLS = {
     "net/ipv4/tcp_wmem": "4096 16384 131072",
 }
 # /work is not in this list, because the job decides whether it is writable. Rules also apply to later mounts on a path.
-_WRITABLE = (paths.TMP, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
+WRITABLE = (paths.TMP, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
 _PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number is limited for the whole machine
 
 
@@ -45,10 +45,12 @@ class NamespaceBoxPlan:
     Attributes:
         filters: The assembled seccomp filters.
         landlock_abi: The version of Landlock; 0 if there is none.
+        fork: Forks this process, as `os.fork` does.
     """
 
     filters: confine.NamespaceFilters
     landlock_abi: int
+    fork: Callable[[], int]
 
 
 def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, int], group: Group | None) -> NoReturn:
@@ -66,12 +68,11 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
     try:
         score = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)  # opened while /proc is still writable
         _isolate(mapped)
-        rules = landlock.ruleset(plan.landlock_abi, _WRITABLE) if plan.landlock_abi else -1
+        rules = landlock.ruleset(plan.landlock_abi, WRITABLE) if plan.landlock_abi else -1
         watch = TreeWatch(rootfs.BOX, group)
         with _killed_first(score):
-            running = confine.start(
-                confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group), out, err
-            )
+            confinement = confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group)
+            running = confine.start(confinement, out, err, plan.fork)
         if group:
             group.stay_out()
         if not confine.readable(channel.fileno()):

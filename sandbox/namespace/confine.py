@@ -7,13 +7,15 @@ import contextlib
 import fcntl
 import os
 import select
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
 from sandbox.linux import landlock, seccomp, syscalls
 from sandbox.linux.cgroups import Group
-from sandbox.linux.readings import data_in_use
+from sandbox.linux.readings import at_start, data_in_use
 from sandbox.linux.worker_process import WorkerProcess, take_stdin, wait_for_job
 from sandbox.wire import paths
 from sandbox.wire.results import ResultChannel
@@ -47,23 +49,30 @@ class NamespaceConfinement:
     group: Group | None
 
 
-def start(confinement: NamespaceConfinement, out: int, err: int) -> WorkerProcess:
+def start(confinement: NamespaceConfinement, out: int, err: int, fork: Callable[[], int]) -> WorkerProcess:
     """Fork the worker. This process's copies of the two descriptors are closed."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     nothing = os.open("/dev/null", os.O_RDONLY)
     given = (nothing, out, err, results.worker_end, job_read)
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
-        _become(confinement, given)
+        become(confinement, given)
     for descriptor in given:
         os.close(descriptor)
     results.accept_from(pid)
     return WorkerProcess(pid, job_write, results)
 
 
-def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoReturn:
-    """Become the worker, in the child. Never returns."""
+def become(confinement: NamespaceConfinement, given: tuple[int, ...], *, announced: bool = False) -> NoReturn:
+    """Become the worker, in a new process. Never returns.
+
+    Args:
+        confinement: What confines the worker.
+        given: The descriptors of stdin, stdout, stderr, of the channel for the result, and of the job.
+        announced: Whether to report, before waiting for the job, what this process has used until then. The report also
+            tells the receiver the worker's pid.
+    """
     result = given[_RESULT_FD]
     try:
         if confinement.group:
@@ -86,6 +95,10 @@ def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoRetu
         if not readable(_JOB_FD):  # otherwise the job has already arrived
             worker.rehearse()
         in_use = data_in_use()
+        if announced:
+            own, peak = at_start()
+            ready = {"kind": "ready", "cpu_s": time.process_time(), "own_bytes": own, "peak_bytes": peak}
+            worker.write_all(_RESULT_FD, worker.pack(ready))
         job, body = wait_for_job(_JOB_FD)
         if job["mount"]:
             seccomp.apply(confinement.filters.with_workspace)

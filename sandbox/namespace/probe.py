@@ -9,6 +9,7 @@ from pathlib import Path
 from sandbox.contract import Protection, Protections, State
 from sandbox.linux import landlock
 from sandbox.linux.protections import control_group, seccomp_filter
+from sandbox.namespace import process_one
 
 _NAMESPACES = {
     "user": 0x10000000,
@@ -33,7 +34,9 @@ def protections(backend: str) -> Protections:
 
     Starts a short process that creates all namespaces together. If that fails, tries each kind in a process of its own.
     """
-    return Protections(backend, (*_namespaces(), _kernel(), seccomp_filter(), _landlock(), *_always(), control_group()))
+    return Protections(
+        backend, (*_namespaces(), _kernel(), seccomp_filter(), _landlock(), *_always(), control_group(), _process_1())
+    )
 
 
 def _attempt(flags: int) -> int:
@@ -103,6 +106,14 @@ def _landlock() -> Protection:
         return Protection("landlock", State.ENFORCED, required=False, detail=f"ABI {version}")
     why = "this kernel has no Landlock; only the mount namespace protects files"
     return Protection("landlock", State.ABSENT, False, why, "Use Linux 5.13 or newer, with landlock in its lsm= list.")
+
+
+def _process_1() -> Protection:
+    if process_one.program():
+        return Protection("native process 1", State.ENFORCED, required=False, detail="one fork for each box")
+    why = "process 1 of boxes runs in Python, so a box takes two forks: about twice the time and memory"
+    remedy = "Install a C compiler and install Knackbox again (in a checkout: `make setup`)."
+    return Protection("native process 1", State.ABSENT, False, why, remedy)
 
 
 def _always() -> list[Protection]:

@@ -15,9 +15,11 @@ from typing import Any
 from sandbox.forkserver import open_files, orders
 from sandbox.linux import cgroups, syscalls
 from sandbox.namespace import rootfs
+from sandbox.namespace.outside_watch import UNWATCHABLE, OutsideWatch, Watches
 from sandbox.namespace.pulse import Pulse
 from sandbox.namespace.template import NamespaceTemplate, NamespaceTemplatePlan
 
+_MOST_SHOWN = 3  # descriptors that come with an order to watch a box
 _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the initial user namespace
 
 
@@ -42,6 +44,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
             preload=tuple(wanted["preload"]),
             box_uid=box_uid,
             path=tuple(wanted["path"]),
+            init=wanted["init"],
         )
         groups = cgroups.of_this_process()
         template = _start_template(plan, groups, theirs, ours)
@@ -49,7 +52,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
         orders.send(theirs, {"op": "broken", "error": str(problem)})
         return
     theirs.close()
-    _serve(ours, template, box_uid, Pulse(cgroups.find() if groups else None))
+    _serve(ours, template, box_uid, groups)
     if groups:
         groups.close()
 
@@ -111,36 +114,66 @@ def _start_template(
         os._exit(0)
 
 
-def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) -> None:
+def _serve(control: socket.socket, template: int, box_uid: int, groups: cgroups.Groups | None) -> None:
     """Carry out orders until the engine or the template ends, then kill the template."""
     ended = os.pidfd_open(template)
     poller = select.poll()
     poller.register(control, select.POLLIN)
     poller.register(ended, select.POLLIN)
+    pulse = Pulse(cgroups.find() if groups else None)
+    watches = Watches()
     id_maps: dict[tuple[int, int], int] = {}
     while True:
-        ready = [descriptor for descriptor, _ in poller.poll(pulse.wait_ms)]
+        waits = [each for each in (pulse.wait_ms, watches.wait_ms()) if each is not None]
+        ready = [descriptor for descriptor, _ in poller.poll(min(waits) if waits else None)]
         pulse.beat()
+        for box_id, reason in watches.look():
+            orders.send(control, {"op": "over", "id": box_id, "reason": reason})
         if ended in ready:
             break
         if not ready:
             continue
-        order = orders.receive(control)
+        order, descriptors = orders.receive_with(control, _MOST_SHOWN)
         if order is None:
             break
         if order["op"] == "pulse":
             pulse.extend()
-            continue
-        try:
-            tree = _open_workspace(order["path"], writable=order["writable"], box_uid=box_uid, id_maps=id_maps)
-        except OSError as problem:
-            orders.send(control, {"op": "failed", "id": order["id"], "error": str(problem)})
+        elif order["op"] == "watch":
+            group = groups.to_read(order["id"]) if groups else None
+            if not _begin_watch(watches, order, descriptors, group):
+                orders.send(control, {"op": "over", "id": order["id"], "reason": UNWATCHABLE})
+        elif order["op"] == "unwatch":
+            orders.send(control, {"op": "watched", "id": order["id"], **watches.end(order["id"])})
         else:
-            orders.send(control, {"op": "mount", "id": order["id"]}, [tree])
-            os.close(tree)
+            _answer_with_workspace(control, order, box_uid, id_maps)
     with contextlib.suppress(ProcessLookupError):
         os.kill(template, signal.SIGKILL)
     os.waitpid(template, 0)
+
+
+def _begin_watch(watches: Watches, order: dict[str, Any], descriptors: list[int], group: cgroups.Group | None) -> bool:
+    """Begin to watch a box. If that is impossible, close the descriptors and return False."""
+    try:
+        watches.begin(order["id"], OutsideWatch(order, descriptors, group))
+    except (OSError, ValueError, KeyError):  # such as a descriptor that could not be received
+        for descriptor in (*descriptors, *(group.files if group else ())):
+            if descriptor >= 0:
+                os.close(descriptor)
+        return False
+    return True
+
+
+def _answer_with_workspace(
+    control: socket.socket, order: dict[str, Any], box_uid: int, id_maps: dict[tuple[int, int], int]
+) -> None:
+    try:
+        tree = _open_workspace(order["path"], writable=order["writable"], box_uid=box_uid, id_maps=id_maps)
+        try:
+            orders.send(control, {"op": "mount", "id": order["id"]}, [tree])
+        finally:
+            os.close(tree)
+    except OSError as problem:
+        orders.send(control, {"op": "failed", "id": order["id"], "error": str(problem)})
 
 
 def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tuple[int, int], int]) -> int:
@@ -174,26 +207,24 @@ def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tu
 
 def _id_map(owner: int, group: int, box_uid: int) -> int:
     """Return a descriptor of a user namespace that maps files of `owner` to `box_uid`."""
-    held_read, held_write = os.pipe()
-    made_read, made_write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    ours.close()
+                    syscalls.unshare(syscalls.CLONE_NEWUSER)
+                    theirs.send(b"u")
+                    theirs.recv(1)
+                finally:
+                    os._exit(0)
         try:
-            os.close(held_write)
-            syscalls.unshare(syscalls.CLONE_NEWUSER)
-            os.write(made_write, b"u")
-            os.read(held_read, 1)
+            ours.recv(1)  # b"" if it has failed; then the files below are those of this namespace, and are refused
+            for name, inside in (("uid_map", owner), ("gid_map", group)):
+                with open(f"/proc/{pid}/{name}", "w", encoding="ascii") as out:
+                    out.write(f"{inside} {box_uid} 1")
+            return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         finally:
-            os._exit(0)
-    try:
-        os.close(made_write)
-        os.read(made_read, 1)
-        for name, inside in (("uid_map", owner), ("gid_map", group)):
-            with open(f"/proc/{pid}/{name}", "w", encoding="ascii") as out:
-                out.write(f"{inside} {box_uid} 1")
-        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-    finally:
-        os.close(held_write)
-        os.waitpid(pid, 0)
-        os.close(held_read)
-        os.close(made_read)
+            ours.close()
+            os.waitpid(pid, 0)

@@ -4,16 +4,20 @@ The template is process 1 of a pid namespace that contains all its boxes, so kil
 Standard library only.
 """
 
+import contextlib
 import os
 import socket
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
-from sandbox.forkserver import preload
+from sandbox.forkserver import orders, preload, quick_fork
 from sandbox.forkserver.template import BOX_BROKE, TemplateLoop, keep_only
 from sandbox.linux import cgroups, landlock, seccomp, syscalls
-from sandbox.namespace import box, confine, rootfs
+from sandbox.namespace import box, confine, direct_worker, empty_boxes, rootfs
+from sandbox.namespace.empty_boxes import EmptyBox, EmptyBoxes
 from sandbox.wire import paths
 
 _NEW = (
@@ -35,12 +39,14 @@ class NamespaceTemplatePlan:
         preload: Modules to import once.
         box_uid: The id of the host user that a box's user is mapped to, as seen from the template.
         path: The folders in the PATH of its boxes.
+        init: The path of the native process 1; "" to do without.
     """
 
     root: rootfs.RootPlan
     preload: tuple[str, ...]
     box_uid: int
     path: tuple[str, ...]
+    init: str
 
 
 class NamespaceTemplate(TemplateLoop):
@@ -49,6 +55,7 @@ class NamespaceTemplate(TemplateLoop):
     def __init__(self, plan: NamespaceTemplatePlan, control: socket.socket, groups: cgroups.Groups | None) -> None:
         super().__init__(control, groups)
         self._plan = plan
+        self._direct: dict[int, EmptyBox] = {}  # box id -> the box, with its worker
 
     def prepare(self) -> list[str]:
         """Build the root folder and import the libraries.
@@ -59,13 +66,22 @@ class NamespaceTemplate(TemplateLoop):
         Raises:
             OSError: The root cannot be created.
         """
+        program = empty_boxes.open_program(self._plan.init) if self._plan.init else -1
         rootfs.build(self._plan.root)
         sys.path[:] = [p for p in sys.path if os.path.exists(p)]
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), HOME=paths.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
-        missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
+        with quick_fork.noted_hooks() as hooks:
+            missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
+        fork = quick_fork.choose(hooks)
         filters = confine.NamespaceFilters(seccomp.program(rootfs.BOX_ID), seccomp.program_for_a_workspace())
-        self._box_plan = box.NamespaceBoxPlan(filters, landlock.abi())
+        self._box_plan = box.NamespaceBoxPlan(filters, landlock.abi(), fork)
+        if program >= 0:
+            own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            self._direct_plan = direct_worker.DirectPlan(filters, landlock.abi(), own_pids, fork)
+            self._program = program
+            self._empty = EmptyBoxes(program, self._plan.box_uid)
+            self._empty.refill()
         sys.dont_write_bytecode = True
         return missing
 
@@ -77,9 +93,7 @@ class NamespaceTemplate(TemplateLoop):
         """
         mapped_read, mapped_write = os.pipe2(os.O_CLOEXEC)
         try:
-            if os.geteuid() == 0:  # so that a job can open /dev/stdout, which is a pipe, by name
-                for pipe in given[1:]:
-                    os.fchown(pipe, self._plan.box_uid, self._plan.box_uid)
+            self._give_pipes(given[1:])
             pid = syscalls.clone(_NEW)
             if pid == 0:
                 self._become_box((*given, mapped_read), group)
@@ -89,6 +103,79 @@ class NamespaceTemplate(TemplateLoop):
         finally:
             os.close(mapped_read)
             os.close(mapped_write)
+
+    @contextlib.contextmanager
+    def fork_direct(self, box_id: int, given: tuple[int, int], group: cgroups.Group | None) -> Iterator[Sequence[int]]:
+        """Take an empty box and fork its worker. See `TemplateLoop.fork_direct`.
+
+        Raises:
+            OSError: The box cannot be created.
+        """
+        self._give_pipes(given)
+        box = self._take_empty()
+        pid = -1
+        try:
+            pid = direct_worker.fork_into(box, self._direct_plan, given, group)
+            worker = os.pidfd_open(pid)
+        except BaseException:
+            empty_boxes.end(box)
+            if pid >= 0:
+                os.waitpid(pid, 0)
+            box.close()
+            raise
+        self._direct[box_id] = box
+        self.when_ended(worker, partial(self._worker_ended, box_id, pid))
+        self.when_ended(box.pidfd, partial(self._box_ended, box_id))
+        engines, workers = box.channel
+        try:
+            yield (engines, box.line.fileno(), *box.shown)
+        finally:
+            box.line.close()
+            for descriptor in (engines, workers, *box.shown):
+                os.close(descriptor)
+            with contextlib.suppress(OSError):  # the next `take` meets the same problem, and reports it
+                self._empty.refill()
+
+    def _take_empty(self) -> EmptyBox:
+        """Return an empty box. If the program that creates them was killed, start it again.
+
+        Raises:
+            OSError: The box cannot be created.
+        """
+        try:
+            return self._empty.take()
+        except (BrokenPipeError, ConnectionResetError):
+            fresh = EmptyBoxes(self._program, self._plan.box_uid)
+            self._empty.close()
+            self._empty = fresh
+            return self._empty.take()
+
+    def kill(self, box_id: int) -> None:
+        """Kill a box, unless it has ended."""
+        if box_id in self._direct:
+            empty_boxes.end(self._direct[box_id])
+            with contextlib.suppress(OSError):  # the next `take` meets the same problem, and reports it
+                self._empty.refill()  # a box that was not needed is killed, so fewer may be needed here as well
+        else:
+            super().kill(box_id)
+
+    def _worker_ended(self, box_id: int, pid: int) -> None:
+        _, status, used = os.wait4(pid, 0)
+        cpu_s, peak = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+        ended = {"op": "ended", "id": box_id, "status": status, "cpu_s": cpu_s, "peak_bytes": peak}
+        orders.send(self._control, ended)
+
+    def _box_ended(self, box_id: int) -> None:
+        box = self._direct.pop(box_id)
+        with contextlib.suppress(ChildProcessError):  # only an orphan of a killed program is a child of the template
+            os.waitid(os.P_PIDFD, box.pidfd, os.WEXITED | os.WNOHANG)
+        self.report_gone(box_id)
+
+    def _give_pipes(self, pipes: tuple[int, int]) -> None:
+        """Let the box's user own its pipes, so that a job can open /dev/stdout by name."""
+        if os.geteuid() == 0:
+            for pipe in pipes:
+                os.fchown(pipe, self._plan.box_uid, self._plan.box_uid)
 
     def _become_box(self, given: tuple[int, int, int, int], group: cgroups.Group | None) -> NoReturn:
         """Become a box, in the new process. Never returns."""

@@ -19,9 +19,11 @@ class NamespaceTemplateConfig:
         packages: Site-packages folders of the host.
         path: The folders in the PATH of its boxes.
         box_uid: The host user id of its boxes, if the template is started as root.
+        init: The path of the native process 1 (`native/box_init.c`); "" if process 1 is written in Python.
     """
 
     preload: tuple[str, ...]
     packages: tuple[str, ...]
     path: tuple[str, ...]
     box_uid: int
+    init: str

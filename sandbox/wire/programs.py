@@ -27,9 +27,10 @@ class Programs:
 
 
 def own_packages() -> tuple[str, ...]:
-    """Return the site-packages folders of the environment that this interpreter runs in."""
+    """Return the site-packages folders that exist in the environment that this interpreter runs in."""
     paths = sysconfig.get_paths()
-    return tuple(dict.fromkeys(os.path.realpath(paths[kind]) for kind in ("purelib", "platlib")))
+    folders = dict.fromkeys(os.path.realpath(paths[kind]) for kind in ("purelib", "platlib"))
+    return tuple(folder for folder in folders if Path(folder).is_dir())
 
 
 def find_programs(packages: tuple[str, ...]) -> Programs:

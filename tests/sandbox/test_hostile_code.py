@@ -209,7 +209,7 @@ async def test_more_kinds_of_boxes_than_templates_may_be_open_at_once() -> None:
 
 
 async def test_many_concurrent_jobs_are_served_and_no_descriptor_stays_open() -> None:
-    async with NamespaceSandbox(NamespaceConfig(max_boxes=40)) as many:
+    async with NamespaceSandbox(NamespaceConfig(max_boxes=40, most_warm=1)) as many:
         await many.run(Job(code="1"))
         before = len(open_descriptors())
         outcomes = await asyncio.gather(*(many.run(Job(code="1")) for _ in range(200)))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
-from sandbox.linux import landlock, seccomp, syscalls
+from sandbox.linux import landlock, seccomp, syscalls, system_calls
 from sandbox.linux.readings import data_in_use
 from sandbox.linux.worker_process import take_stdin, wait_for_job
 from sandbox.wire.results import ResultChannel
@@ -56,7 +56,7 @@ def start() -> Confined:
     """
     abi = landlock.abi()
     rules = landlock.ruleset(abi, _WRITABLE) if abi else -1
-    filter_ = seccomp.program() if seccomp.supported() else _NO_FILTER
+    filter_ = seccomp.program() if system_calls.supported() else _NO_FILTER
     job, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     out, out_write = _read_without_blocking()
@@ -113,7 +113,7 @@ def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
         worker.rehearse()
         in_use = data_in_use()
         job, body = wait_for_job(_JOB_FD)
-        if job["mount"] and seccomp.supported():
+        if job["mount"] and system_calls.supported():
             seccomp.apply(seccomp.program_for_a_workspace())
         if job["mount"] and rules >= 0:
             landlock.restrict(landlock.sockets_only_in((TMP, SHM), landlock.abi()))

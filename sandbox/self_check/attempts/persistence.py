@@ -78,9 +78,7 @@ ATTEMPTS = (
         for attempt, first, then, why in _ROWS
     ),
     *(
-        Attempt(
-            AttemptFamily.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then, only=FILTERED, machine="x86_64"
-        )
+        Attempt(AttemptFamily.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then, only=FILTERED)
         for attempt, first, then, why in _FILTER
     ),
 )

@@ -166,7 +166,6 @@ ATTEMPTS = tuple(
         workspace=writes,
         harmless=looks,
         only=_only(writes, code) if own_filter else frozenset(),
-        machine="x86_64" if "call(" in code else "",
     )
     for writes, rows in ((Writes.THROUGH, _ROWS), (Writes.NO, _READ_ONLY), (Writes.COPY, _COPIED))
     for attempt, code, why, looks, own_filter in rows

@@ -24,7 +24,7 @@ async def boxes(names: Names | None = None, *private: str, **rules: float) -> As
     """Yield a sandbox whose operator allows the hosts `private`. The name `api.test` resolves to this machine."""
     names = names or Names({HOST: [["127.0.0.1"]]})
     egress = EgressRules(allow_private=frozenset(private or {HOST}), **rules)  # type: ignore[arg-type]
-    async with NamespaceSandbox(NamespaceConfig(warm=1, egress=egress), resolver=names) as sandbox:
+    async with NamespaceSandbox(NamespaceConfig(warm=1, most_warm=1, egress=egress), resolver=names) as sandbox:
         yield sandbox
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from sandbox.contract import End, Job, Limits, Mount, Outcome, Stream
 from sandbox.landlock_only.backend import LandlockSandbox
-from sandbox.linux import readings
+from sandbox.linux import readings, shared_space
 from sandbox.linux.shared_space import SharedSpace
 from sandbox.namespace.backend import NamespaceSandbox
 
@@ -110,7 +111,7 @@ class Scripted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free, self.written = 1000 * MB, 0
         monkeypatch.setattr(readings, "free_bytes", lambda _: self.free)
-        monkeypatch.setattr(readings, "written_bytes", lambda _: self.written)
+        monkeypatch.setattr(readings, "written_bytes", lambda *_: self.written)
 
 
 async def test_a_job_that_rewrites_one_file_is_not_charged_for_other_files(
@@ -144,6 +145,22 @@ async def test_a_process_that_hides_its_counters_is_charged_for_all_lost_space(
 ) -> None:
     now = Scripted(monkeypatch)
     space = SharedSpace(str(tmp_path), 10 * MB)
-    monkeypatch.setattr(readings, "written_bytes", lambda _: None)
+    monkeypatch.setattr(readings, "written_bytes", lambda *_: None)
     now.free -= 11 * MB
     assert space.used_up(["7"])
+
+
+@pytest.mark.spec("BOX-3")
+def test_a_walk_follows_no_links_opens_nothing_that_blocks_and_ends_in_deep_folders(tmp_path: Path) -> None:
+    """The attempt: a workspace with a link to its own parent, a pipe, and more levels of folders than a walk goes down."""
+    (tmp_path / "link").symlink_to(tmp_path.parent)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(bytes(10_000))
+    deep = tmp_path
+    for _ in range(300):
+        deep = deep / "d"
+        deep.mkdir()
+    (deep / "below").write_bytes(bytes(10_000))
+    sizes = [found.st_size for found in shared_space._Walk().files(str(tmp_path)) if stat.S_ISREG(found.st_mode)]
+    assert sizes == [10_000]
+    assert list(shared_space._Walk().files(str(tmp_path / "missing"))) == []

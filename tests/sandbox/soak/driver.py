@@ -25,8 +25,7 @@ from tests.sandbox.soak import residue
 
 BATCH = 40
 CLEAN = 8  # jobs without kills before each check of the engine
-KILLS = ("code", "box", "template", "supervisor", "engine")
-_DEPTH = {"supervisor": 0, "template": 1, "box": 2, "code": 3}
+KILLS = ("code", "box", "maker", "template", "supervisor", "engine")  # maker: the program that creates empty boxes
 _TRIES = 20
 _PR_SET_CHILD_SUBREAPER = 36
 _DEADLINE_S = 30.0
@@ -181,8 +180,7 @@ class Soak:
             self.report.kills[target] += 1
             return True
         for _ in range(_TRIES):  # most live for milliseconds only
-            levels = residue.generations(self._engine.pid)[_DEPTH[target] :]
-            there = [pid for level in (levels if target == "code" else levels[:1]) for pid in level]
+            there = residue.parts(self._engine.pid)[target]
             if there and self._kill_process(self._random.choice(there)):
                 self.report.kills[target] += 1
                 break

@@ -69,7 +69,7 @@ async def batch(box: NamespaceSandbox, waiting: list[Job]) -> Counter[str]:
 
 
 async def main(workspace: Path) -> None:
-    async with NamespaceSandbox(NamespaceConfig(warm=2, forks_per_template=1000)) as box:
+    async with NamespaceSandbox(NamespaceConfig(warm=2, most_warm=2, forks_per_template=1000)) as box:
         while line := await asyncio.to_thread(sys.stdin.readline):
             order = json.loads(line)
             ends = await batch(box, jobs(order["seed"], order["jobs"], workspace))

@@ -35,6 +35,25 @@ def generations(root: int) -> list[list[int]]:
     return found
 
 
+def parts(engine: int) -> dict[str, list[int]]:
+    """Return the processes of an engine by what they are: supervisor, template, maker, box (process 1), code."""
+    levels = [*generations(engine), [], [], []]
+    below = [pid for level in levels[2:] for pid in level]
+    makers = [pid for pid in levels[2] if _is_native(pid)]
+    if makers:
+        boxes = [pid for pid in levels[3] if _is_native(pid)]
+        code = [pid for pid in below if pid not in {*makers, *boxes}]
+    else:
+        boxes, code = levels[2], [pid for level in levels[3:] for pid in level]
+    return {"supervisor": levels[0], "template": levels[1], "maker": makers, "box": boxes, "code": code}
+
+
+def _is_native(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text() == "box_init\n"
+    return False
+
+
 class Seen:
     """Records the namespaces and supervisors of boxes, so that they can be searched for afterwards."""
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from sandbox.namespace import process_one
+
+KINDS = ("native", "python")
 RUNS_VARIABLE, SEED_VARIABLE = "SOAK_RUNS", "SOAK_SEED"
 _GROWTH_KIB = 6 << 10  # the most growth of the engine's memory over all of its runs except the first quarter
 _ROOT = Path(__file__).parents[3]
@@ -18,13 +21,16 @@ _WITHOUT_KILLS = {"ok", "error", "timeout"}
 _WITH_KILLS = {*_WITHOUT_KILLS, "killed", "refused"}
 
 
-def soak(runs: int, folder: Path) -> dict[str, Any]:
+def soak(runs: int, folder: Path, process_1: str) -> dict[str, Any]:
     """Return the driver's report. The seed is printed and can be set, so that the kills can be repeated."""
+    if process_1 == "native" and not process_one.program():
+        pytest.skip("no C compiler built the native process 1")
     seed = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1 << 30))
     print(f"{SEED_VARIABLE}={seed} {RUNS_VARIABLE}={runs}", flush=True)
     found = subprocess.run(
         [sys.executable, "-m", "tests.sandbox.soak.driver", str(runs), str(seed), str(folder)],
         cwd=_ROOT,
+        env={**os.environ, process_one.VARIABLE: process_1},
         stdout=subprocess.PIPE,
         check=True,
     )
@@ -59,12 +65,14 @@ def growth_kib(samples: list[tuple[int, int]]) -> float:
 
 @pytest.mark.spec("BOX-4")
 @pytest.mark.timeout(300)
-def test_random_kills_leave_nothing_and_do_not_grow_the_engine(tmp_path: Path) -> None:
-    judge(soak(150, tmp_path), 150)
+@pytest.mark.parametrize("process_1", KINDS)
+def test_random_kills_leave_nothing_and_do_not_grow_the_engine(process_1: str, tmp_path: Path) -> None:
+    judge(soak(150, tmp_path, process_1), 150)
 
 
 @pytest.mark.soak
 @pytest.mark.spec("BOX-4")
-def test_ten_thousand_runs_with_random_kills_leave_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("process_1", KINDS)
+def test_ten_thousand_runs_with_random_kills_leave_nothing(process_1: str, tmp_path: Path) -> None:
     runs = int(os.environ.get(RUNS_VARIABLE) or 10_000)
-    judge(soak(runs, tmp_path), runs)
+    judge(soak(runs, tmp_path, process_1), runs)
