@@ -15,7 +15,7 @@ from typing import Any, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from engine.app.home import HOME_VARIABLE, PREFIX, Home
+from engine.app.home import NOT_SETTINGS, PREFIX, Home
 from engine.app.section import Section
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
@@ -87,7 +87,7 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ..
     """
     known = {PREFIX + "_".join(path).upper(): path for path in field_paths()}
     for variable, value in environ.items():
-        if not variable.startswith(PREFIX) or variable == HOME_VARIABLE:
+        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
             continue
         if variable not in known:
             raise ConfigError(f"environment: {variable} is not a setting. {nearest(variable, known)}")

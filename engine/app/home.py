@@ -7,8 +7,10 @@ from pathlib import Path
 import platformdirs
 
 from engine.contract.failure import ConfigError
+from sandbox.namespace import process_one
 
 HOME_VARIABLE = "KNACKBOX_HOME"
+NOT_SETTINGS = frozenset({HOME_VARIABLE, process_one.VARIABLE})  # variables with the prefix that name no setting
 PREFIX = "KNACKBOX_"  # prefix of the environment variables that hold settings
 PRIVATE = 0o700
 

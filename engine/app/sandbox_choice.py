@@ -6,7 +6,7 @@ If there is no configuration, `engine.app.settings` is not imported, because tha
 import os
 from collections.abc import Mapping
 
-from engine.app.home import HOME_VARIABLE, PREFIX, Home
+from engine.app.home import NOT_SETTINGS, PREFIX, Home
 from engine.app.sandboxes import sandbox_settings
 from sandbox.contract import SandboxSettings
 from sandbox.secrets.secret import Secret
@@ -36,5 +36,5 @@ def chosen_sandbox(home: Home, environ: Mapping[str, str]) -> tuple[str, Sandbox
 
 def is_configured(home: Home, environ: Mapping[str, str]) -> bool:
     """Return whether there is a file or variable for `load_settings` to read, valid or not."""
-    variables = (name for name in environ if name.startswith(PREFIX) and name != HOME_VARIABLE)
+    variables = (name for name in environ if name.startswith(PREFIX) and name not in NOT_SETTINGS)
     return os.path.lexists(home.config) or any(variables)

@@ -58,6 +58,11 @@ def test_an_unknown_variable_is_refused_with_a_suggestion(tmp_path: Path) -> Non
     assert "KNACKBOX_MODEL_NAME" in message
 
 
+def test_variables_that_are_read_elsewhere_are_no_unknown_settings(tmp_path: Path) -> None:
+    environment = {"KNACKBOX_HOME": str(tmp_path), "KNACKBOX_PROCESS_1": "python"}
+    assert load_settings(Home(tmp_path), environment) == load_settings(Home(tmp_path), {})
+
+
 def test_an_invalid_variable_is_attributed_to_the_environment(tmp_path: Path) -> None:
     message = refusal(home_with(tmp_path, "[budget]\nturns = 3\n"), {"KNACKBOX_BUDGET_TOKENS": "lots"})
     assert message.startswith("environment: budget.tokens")
