@@ -88,10 +88,12 @@ class ProposalProblem:
     Attributes:
         part: The part of the proposal that has to be changed, or the stage of admission that failed.
         text: What is wrong and what to change, for the author.
+        asks: Whether the text consists of the questions of the refusal (`SkillRefused.questions`).
     """
 
     part: Part
     text: str
+    asks: bool = False
 
 
 class SkillRefused(Exception):

@@ -57,6 +57,7 @@ def evidence_problems(
             f"proposal again. List these answers in `expected`, and also those that you sent before:\n{lines}\n"
             f"Where the exact result is hard to state, use {_OTHERS} in place of `result`."
             + (_REFERENCE if referable else ""),
+            asks=True,
         )
     elif not found.questions and not found.unknown:
         left = sorted(
