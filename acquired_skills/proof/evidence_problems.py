@@ -83,7 +83,7 @@ def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalPro
         return [number for number in numbers if number < len(proposal.expected)]
 
     for number in compared.disputed:
-        call, checks = _call(name, predictions[number].arguments), _checks(predictions[number].checks)
+        call, checks = shown_call(name, predictions[number].arguments), shown_checks(predictions[number].checks)
         text = (
             f"You expect {checks} from {call}; the code gives another result. Which of the two is right? Correct the "
             "code or the prediction."
@@ -103,20 +103,21 @@ def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalPro
     for number in sent(compared.unanswered):
         yield ProposalProblem(
             "expected",
-            f"{_call(name, predictions[number].arguments)} cannot be compared with a prediction, because its result "
-            "varies or takes too long. Leave this prediction out.",
+            f"{shown_call(name, predictions[number].arguments)} cannot be compared with a prediction, because its "
+            "result varies or takes too long. Leave this prediction out.",
         )
     for number in sent(compared.weak):
         yield ProposalProblem(
             "expected",
-            f"{_checks(predictions[number].checks)} is also true of most wrong results of "
-            f"{_call(name, predictions[number].arguments)}, so it proves little. State `result` or a narrower check.",
+            f"{shown_checks(predictions[number].checks)} is also true of most wrong results of "
+            f"{shown_call(name, predictions[number].arguments)}, so it proves little. State `result` or a narrower "
+            "check.",
         )
     for number in sent(compared.unasked):
         yield ProposalProblem(
             "expected",
-            f"The result of {_call(name, predictions[number].arguments)} agrees, but proves nothing: it rejects no "
-            "changed version of the code, and admission does not ask about this call, or no longer does since the "
+            f"The result of {shown_call(name, predictions[number].arguments)} agrees, but proves nothing: it rejects "
+            "no changed version of the code, and admission does not ask about this call, or no longer does since the "
             "tests changed. Leave this prediction out, or make it a test.",
         )
 
@@ -125,11 +126,13 @@ def _template(question: Question) -> str:
     return f'{{"arguments": {json.dumps(question.arguments, ensure_ascii=False)}, "result": …}}'
 
 
-def _call(name: str, arguments: Mapping[str, Any]) -> str:
+def shown_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """Format a call in one line, as code."""
     return _short(f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})")
 
 
-def _checks(checks: Mapping[str, Any]) -> str:
+def shown_checks(checks: Mapping[str, Any]) -> str:
+    """Format the checks of a prediction in one line, as code."""
     return _short(
         ", ".join(f"{check} {operand!r}" if check != RESULT else repr(operand) for check, operand in checks.items())
     )
