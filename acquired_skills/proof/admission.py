@@ -41,6 +41,7 @@ from acquired_skills.proof.questions import Evidence, weigh
 from acquired_skills.proof.reference_answers import compare_reference
 from acquired_skills.proof.rehearsal_problems import rehearsal_problems
 from acquired_skills.proof.surviving_mutants import Survivors, examine_survivors
+from acquired_skills.proof.untested_options import MOST_ASKED, option_calls, untested_options
 from acquired_skills.proof.variants import Variants
 from sandbox.contract import Call, Job, Limits, Sandbox, UnresolvedRequirements
 
@@ -197,10 +198,13 @@ async def _gather_evidence(
     expected, runner = parsed.proposal.predictions, variants.runner
     calls = _json_calls(facts, found)
     left = [number for number, noticed in found.mutants.items() if not noticed]
-    survivors = Survivors()
+    schema, survivors = facts["schema"]["parameters"], Survivors()
+    untested = untested_options(schema, calls) if found.mutants else []
+    options = option_calls(untested[:MOST_ASKED], schema, calls, parsed.code)
     few = bool(found.mutants) and len(found.calls) < runner.effort.calls
-    if left or few or found.constant or expected or parsed.reference or found.untried:
-        survivors = await examine_survivors(variants, found, [calls.call(each.arguments) for each in expected], left)
+    if left or few or found.constant or expected or parsed.reference or found.untried or options:
+        predicted = [calls.call(each.arguments) for each in expected]
+        survivors = await examine_survivors(variants, found, predicted, left, options)
     return weigh(
         found,
         survivors,
@@ -210,6 +214,7 @@ async def _gather_evidence(
         calls=calls,
         effort=runner.effort,
         reference=await compare_reference(runner, survivors, calls, expected, disputed),
+        untested=untested,
     )
 
 

@@ -13,6 +13,7 @@ from acquired_skills.proof.unexecuted_lines import named_lines
 
 MOST_MUTANTS = 8  # maximum number of surviving mutants in one message
 _MOST_CHARS = 200
+_MOST_NAMED = 8
 _REFERENCE = " Instead of answering, you can send a second, independent implementation in `reference`."
 _OTHERS = ", ".join(f"`{check}`" for check in CHECKS if check != RESULT)
 
@@ -39,16 +40,7 @@ def evidence_problems(
     if found.enough or found.reference.problems:
         return
     asked = [each for each in found.questions if not each.disputed]
-    least = effort.enough if asked else effort.threshold
-    share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
-    if found.unknown:
-        share = "Time ran out before most mutants were tried, so it is not known how much the tests prove."
-    elif found.met and found.killed / found.met >= effort.enough:
-        share = "The tests and agreed predictions kill most mutants, but state too few results."
-    if found.constant:
-        share += f" They would all pass if the function always returned {found.constant}."
-    if found.survivors.unexecuted:
-        share += f" No test executes {named_lines(found.survivors.unexecuted)}."
+    share = _proved(found, effort, least=effort.enough if asked else effort.threshold)
     if asked:
         lines = "\n".join(_template(each) for each in asked)
         yield ProposalProblem(
@@ -71,6 +63,29 @@ def evidence_problems(
             f"{share} No test fails when the code is changed in one of these ways:\n{lines}{more}\nFor each, add a "
             "test whose result depends on the changed code, or remove the code if no result depends on it.",
         )
+
+
+def _proved(found: Evidence, effort: Effort, least: float) -> str:
+    """Say how little the evidence proves.
+
+    Args:
+        least: The share of the mutants that must be killed.
+    """
+    share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
+    if found.unknown:
+        share = "Time ran out before most mutants were tried, so it is not known how much the tests prove."
+    elif not found.met:
+        share = "The tests and agreed predictions state too few results."
+    elif found.killed / found.met >= effort.enough:
+        share = "The tests and agreed predictions kill most mutants, but state too few results."
+    if found.untested:
+        named = ", ".join(f"`{each}`" for each in found.untested[:_MOST_NAMED])
+        share += f" No test passes {named}, so nothing shows what happens then."
+    if found.constant:
+        share += f" They would all pass if the function always returned {found.constant}."
+    if found.survivors.unexecuted:
+        share += f" No test executes {named_lines(found.survivors.unexecuted)}."
+    return share
 
 
 def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalProblem]:
