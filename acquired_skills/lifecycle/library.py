@@ -9,6 +9,7 @@ from acquired_skills.in_box.effort import Effort
 from acquired_skills.lifecycle.approvals import ApprovalPolicy, Ask, approve, is_approved, with_approval_of
 from acquired_skills.lifecycle.changes import Changes
 from acquired_skills.lifecycle.corrections import correction_problems, refuse_uncorrectable, wrong_result
+from acquired_skills.lifecycle.earlier_failures import try_earlier_failures, with_note
 from acquired_skills.lifecycle.folder_records import FolderRecords
 from acquired_skills.lifecycle.neighbours import nearest_neighbours
 from acquired_skills.lifecycle.stored_skills import StoredSkills
@@ -140,16 +141,19 @@ class SkillLibrary(StoredSkills):
         neighbours = await nearest_neighbours(self, proposal, self._compared) if current is None else ()
         admission = await self._prove(parsed, earlier, neighbours, agent=agent, author=author)
         progress("saving the skill", 0.9)
-        skill = build_skill(parsed, admission, self.now())
-        if earlier is None:  # a new skill, or one that is meant to behave differently
-            skill = await self.publish(skill, parsed.proposal, current.version if current else 0)
+        skill, program = build_skill(parsed, admission, self.now()), SkillProgram.of(parsed.proposal)
+        boxes = AgentSandbox(self._sandbox, agent)
+        if earlier is not None:  # not a new skill, nor one that is meant to behave differently
+            corrected = await asyncio.to_thread(self.track.corrected.of, skill.name)
+            if problems := await correction_problems(skill, program, corrected, boxes):
+                raise SkillRefused(skill.name, problems)
+        tried = await try_earlier_failures(self, current, skill, program, boxes)
+        skill = with_note(skill, tried.note())
+        skill = await self.publish(skill, parsed.proposal, current.version if current else 0)
+        await self.track.carry_failed(skill, tried.failing)
+        if earlier is None:
             await asyncio.to_thread(self.track.corrected.withdraw, skill.name)
-            return skill
-        corrected = await asyncio.to_thread(self.track.corrected.of, skill.name)
-        program = SkillProgram.of(parsed.proposal)
-        if problems := await correction_problems(skill, program, corrected, AgentSandbox(self._sandbox, agent)):
-            raise SkillRefused(skill.name, problems)
-        return await self.publish(skill, parsed.proposal, current.version if current else 0)
+        return skill
 
     async def _prove(
         self,
