@@ -3,7 +3,7 @@
 The modules of `builtin_tools.managing` implement the actions.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.provenance import in_one_line, of_call
@@ -14,6 +14,7 @@ from builtin_tools.managing.changing import change
 from builtin_tools.managing.comparing import CorrectedResult, TrialOutput, correct, try_both
 from builtin_tools.managing.drafting import DraftOutput, FunctionOutput, draft
 from builtin_tools.managing.listing import ShowOutput, Version, list_skills, show, show_history, show_stats
+from builtin_tools.managing.questioning import QuestionsOutput, ask_or_answer
 from builtin_tools.managing.suggesting import SuggestOutput, suggest
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
@@ -22,9 +23,9 @@ from engine.registry.decorate import tool
 
 Action = Literal[
     "list", "show", "delete", "restore", "disable", "enable", "rollback", "stats", "history", "suggest", "correct",
-    "trial", "replace", "draft",
+    "trial", "replace", "draft", "questions",
 ]  # fmt: skip
-ReadAction = Literal["show", "history", "suggest", "draft"]
+ReadAction = Literal["show", "stats", "history", "suggest", "draft"]
 
 
 @tool(
@@ -42,6 +43,7 @@ async def manage_skills(
     version: int | None = None,
     case: CorrectedResult | None = None,
     other: str | None = None,
+    answers: list[dict[str, Any]] | None = None,
 ) -> Produced[
     TrialOutput
     | list[Summary]
@@ -50,6 +52,7 @@ async def manage_skills(
     | list[Version]
     | list[FunctionOutput]
     | DraftOutput
+    | QuestionsOutput
     | ShowOutput
     | Summary
 ]:
@@ -66,7 +69,8 @@ async def manage_skills(
     because of it. The right result becomes a case that every later version must satisfy. trial: call a skill and
     another one for the same purpose with the same inputs, and show where they differ. replace: the same, and then
     disable the skill, unless the other one is worse. draft: the functions in the scripts of imported instructions
-    that could become skills, and for one of them, code and calls for create_skill.
+    that could become skills, and for one of them, code and calls for create_skill. questions: what is still asked
+    about a skill that the list marks with open questions. Right answers in `answers` remove the mark.
 
     Args:
         action: What to do.
@@ -75,6 +79,8 @@ async def manage_skills(
         case: For correct, the `arguments` of the call, with `expect`, the right value, or `raises`, the right type of
             exception. Leave both out if the right result is not known.
         other: For trial and replace, the name of the skill that might replace `name`. For draft, the function.
+        answers: For questions, what the calls should return according to the skill's description, in the form of
+            `expected` of create_skill: `[{"arguments": {"number": 4}, "result": "IV"}]`.
     """
     if not name and action not in ("list", "stats", "suggest"):
         raise wrong_arguments(f"`name` is missing: {action} needs the name of a skill. Action `list` shows them.")
@@ -83,13 +89,13 @@ async def manage_skills(
         match action:
             case "list":
                 return await list_skills(library, named)
-            case "stats":
-                return await show_stats(library, name)
             case "correct":
                 return await correct(ctx, library, named, case)
             case "trial" | "replace":
                 return await try_both(ctx, library, named, other or "", replace=action == "replace")
-            case "show" | "history" | "suggest" | "draft":
+            case "questions":
+                return await ask_or_answer(ctx, library, named, answers)
+            case "show" | "stats" | "history" | "suggest" | "draft":
                 return await _shown(ctx, library, action, named, other or "")
             case _:
                 return await change(library, action, named, version, in_one_line(of_call(ctx, "manage_skills")))
@@ -101,6 +107,8 @@ async def _shown(ctx: CallContext, library: SkillLibrary, action: ReadAction, na
     match action:
         case "show":
             return await show(library, name, visible_user(ctx.turn))
+        case "stats":
+            return await show_stats(library, name or None)
         case "history":
             return await show_history(library, name)
         case "suggest":

@@ -5,7 +5,7 @@ The group is loaded through the entry point group ``knackbox.commands``.
 
 import typer
 
-from acquired_skills.commands import compose, distil, maintain, manage, prove, search, show, sign, transfer
+from acquired_skills.commands import compose, distil, maintain, manage, prove, questions, search, show, sign, transfer
 
 app = typer.Typer(
     help=(
@@ -37,6 +37,7 @@ for command in (
     sign.sign,
     transfer.export,
     prove.prove,
+    questions.questions,
     distil.distil,
 ):
     app.command()(command)

@@ -1,7 +1,6 @@
 """`knackbox skills add|delete|restore|disable|enable|rollback|correct`: changes skills."""
 
 import asyncio
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 from acquired_skills.commands.shared import (
     Name,
     asking_library,
+    read_predictions,
     report_admission,
     report_change,
     terminal_approver,
@@ -19,7 +19,6 @@ from acquired_skills.commands.shared import (
 )
 from acquired_skills.lifecycle.corrections import shown_call
 from acquired_skills.lifecycle.library import SkillLibrary
-from acquired_skills.model.prediction import Prediction, parse_predictions
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
 from acquired_skills.model.provenance import in_one_line, of_person
 from acquired_skills.model.skill import Skill, SkillMissing, SkillState
@@ -84,7 +83,7 @@ def add(
         breaking,
         timeout,
         of_person("knackbox skills add"),
-        _predictions(expected) if expected else (),
+        read_predictions(expected) if expected else (),
         {_relative(each, code): read_input(str(each), "the file").decode("utf-8", "replace") for each in file or ()},
         language,
         reference=read_input(reference, "the reference").decode("utf-8", "replace") if reference else "",
@@ -106,14 +105,6 @@ def _relative(file: Path, code: str) -> str:
     if not file.is_relative_to(folder):
         fail(f"{file} is not below {folder}, the folder of {Path(code).name}: move it there.", Exit.USAGE)
     return file.relative_to(folder).as_posix()
-
-
-def _predictions(source: str) -> tuple[Prediction, ...]:
-    try:
-        found = json.loads(read_input(source, "the answers"))
-        return parse_predictions(found if isinstance(found, list) else [found])
-    except (ValueError, RecursionError) as error:
-        fail(f"{source} is not a list of predictions: {error}", Exit.USAGE)
 
 
 def delete(ctx: typer.Context, name: Name, as_json: Json = False) -> None:

@@ -9,16 +9,18 @@ import typer
 from acquired_skills.lifecycle.approvals import Ask, approver
 from acquired_skills.lifecycle.asking import AskingLibrary
 from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.prediction import Prediction, parse_predictions
 from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.model.skill import Skill, SkillError, SkillMissing
 from acquired_skills.proof.admission_report import report_notes
 from acquired_skills.tools.describe import INSTRUCTIONS, summary
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
+from engine.contract.strict_json import JsonError, read_json
 from engine.contract.turn import Turn
 from engine.interfaces.cli.progress_bar import ProgressBar
 from engine.interfaces.cli.session import with_engine
-from engine.interfaces.cli.shared import Exit, emit, emit_json, fail, say, wants_json
+from engine.interfaces.cli.shared import Exit, emit, emit_json, fail, read_input, say, wants_json
 from engine.interfaces.cli.spinner import shown_later, working
 from engine.interfaces.cli.tables import print_table
 from engine.policy.approval import ApprovalGuard
@@ -74,6 +76,15 @@ def reported_failures() -> Iterator[None]:
         fail(str(error), Exit.FAILED)
     except StoreBusy as error:
         raise ConfigError(str(error)) from error
+
+
+def read_predictions(source: str) -> tuple[Prediction, ...]:
+    """Read a JSON list of predictions from a file, or from stdin for ``-``. End the command if it is not one."""
+    try:
+        found = read_json(read_input(source, "the answers"))
+        return parse_predictions(found if isinstance(found, list) else [found])
+    except (JsonError, ValueError, RecursionError) as error:
+        fail(f"{source} is not a list of predictions: {error}", Exit.USAGE)
 
 
 def report_change(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name: str = "") -> None:

@@ -62,6 +62,14 @@ def import_(
     as_text: Annotated[
         bool, typer.Option("--as-instructions", help="Store every skill as instructions, even if it has tests.")
     ] = False,
+    trust_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--trust-predictions",
+            help="Count the predictions and references in the files as evidence. For skills that you or somebody you "
+            "trust exported.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Import Agent Skills.
@@ -79,7 +87,13 @@ def import_(
         for path in paths:
             try:
                 brought += await import_skills(
-                    path, library, composer=composer, provenance=provenance, ask=ask, as_text=as_text
+                    path,
+                    library,
+                    composer=composer,
+                    provenance=provenance,
+                    ask=ask,
+                    as_text=as_text,
+                    trust_predictions=trust_predictions,
                 )
             except Unreadable as error:
                 brought.append(ImportResult(path.name, "refused", 0, str(error)))

@@ -16,6 +16,7 @@ from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Part, ProposalProblem, SkillRefused
 from acquired_skills.model.provenance import MOST_CHARS
 from acquired_skills.model.script_block import ScriptBlock
+from acquired_skills.model.skill import Skill
 from engine.contract.spec import Annotations, ToolSpec
 from engine.policy.approval import ApprovalGuard
 from sandbox.contract import Destination
@@ -78,6 +79,18 @@ def approver(approval: ApprovalGuard | None, call_id: str, user: str) -> Ask | N
         return await approval.confirm(QUESTION, arguments, call_id=call_id, user=user)
 
     return ask
+
+
+def is_approved(skill: Skill) -> bool:
+    """Return whether a person approved the declarations of this version."""
+    return "approved_by" in skill.provenance
+
+
+def with_approval_of(skill: Skill, parsed: ParsedProposal) -> ParsedProposal:
+    """Return a proposal with the approval of a skill that has exactly the same files."""
+    record = {key: skill.provenance[key] for key in ("approved", "approved_by") if key in skill.provenance}
+    proposal = parsed.proposal
+    return replace(parsed, proposal=replace(proposal, provenance={**proposal.provenance, **record}))
 
 
 async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | None) -> ParsedProposal:

@@ -69,7 +69,8 @@ class AskingLibrary:
     ) -> tuple[list[Prediction], list[str]]:
         """Return the answers as predictions, and a message for each answer that cannot be used."""
         fields = [
-            FormField(f"answer_{number}", _call(proposal.name, each), HOW) for number, each in enumerate(questions, 1)
+            FormField(f"answer_{number}", shown_question(proposal.name, each), HOW)
+            for number, each in enumerate(questions, 1)
         ]
         found = await forms.fill(Form(_message(proposal), fields), within_s)
         answers: list[Prediction] = []
@@ -105,7 +106,8 @@ def _message(proposal: Proposal) -> str:
     )
 
 
-def _call(name: str, question: Question) -> str:
+def shown_question(name: str, question: Question) -> str:
+    """Format the call that a question is about in one line."""
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in question.arguments.items())})"
 
 

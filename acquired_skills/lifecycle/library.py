@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from acquired_skills.find.catalog import Catalog
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.lifecycle.approvals import ApprovalPolicy, Ask, approve
+from acquired_skills.lifecycle.approvals import ApprovalPolicy, Ask, approve, is_approved, with_approval_of
 from acquired_skills.lifecycle.changes import Changes
 from acquired_skills.lifecycle.corrections import correction_problems, refuse_uncorrectable, wrong_result
+from acquired_skills.lifecycle.earlier_failures import try_earlier_failures, with_note
 from acquired_skills.lifecycle.folder_records import FolderRecords
 from acquired_skills.lifecycle.neighbours import nearest_neighbours
 from acquired_skills.lifecycle.stored_skills import StoredSkills
@@ -97,8 +98,9 @@ class SkillLibrary(StoredSkills):
     ) -> Skill:
         """Admit a proposal as a skill: check it, prove it in boxes, write it atomically, and index it.
 
-        A proposal with the name of an existing skill creates its next version. Unless the proposal is `breaking`, this
-        version must also pass the earlier tests and agree with the predictions that were confirmed, and with the
+        A proposal with the name of an existing skill creates its next version. One that is identical to a version with
+        open questions is asked about again, and the answers create the next version. Unless the proposal is `breaking`,
+        this version must also pass the earlier tests and agree with the predictions that were confirmed, and with the
         corrections by users.
 
         Args:
@@ -124,29 +126,34 @@ class SkillLibrary(StoredSkills):
                 [ProposalProblem("version", f"The current version is a {current.kind} skill: {OTHER_KIND}")],
             )
         earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
-        answers = (
-            current is not None and open_questions(current.admission) and (proposal.expected or proposal.reference)
-        )
-        if current is not None and is_unchanged(current, proposal) and not answers:
+        unchanged = current is not None and is_unchanged(current, proposal)
+        asking = author or proposal.expected or proposal.reference
+        if current is not None and unchanged and not (asking and open_questions(current.admission)):
             same = f"The proposal is identical to version {current.version}, so there is nothing to do."
             raise SkillRefused(proposal.name, [ProposalProblem("version", same)])
         if current is not None and earlier is not None:
             parsed = replace(parsed, proposal=replace(proposal, confirmed=agreed_predictions(current.admission)))
-        parsed = await approve(parsed, self._approval_policy, ask)
+        if current is not None and unchanged and is_approved(current):
+            parsed = with_approval_of(current, parsed)
+        else:
+            parsed = await approve(parsed, self._approval_policy, ask)
         progress("running the tests in a box", 0.2)
         neighbours = await nearest_neighbours(self, proposal, self._compared) if current is None else ()
         admission = await self._prove(parsed, earlier, neighbours, agent=agent, author=author)
         progress("saving the skill", 0.9)
-        skill = build_skill(parsed, admission, self.now())
-        if earlier is None:  # a new skill, or one that is meant to behave differently
-            skill = await self.publish(skill, parsed.proposal, current.version if current else 0)
+        skill, program = build_skill(parsed, admission, self.now()), SkillProgram.of(parsed.proposal)
+        boxes = AgentSandbox(self._sandbox, agent)
+        if earlier is not None:  # not a new skill, nor one that is meant to behave differently
+            corrected = await asyncio.to_thread(self.track.corrected.of, skill.name)
+            if problems := await correction_problems(skill, program, corrected, boxes):
+                raise SkillRefused(skill.name, problems)
+        tried = await try_earlier_failures(self, current, skill, program, boxes)
+        skill = with_note(skill, tried.note())
+        skill = await self.publish(skill, parsed.proposal, current.version if current else 0)
+        await self.track.carry_failed(skill, tried.failing)
+        if earlier is None:
             await asyncio.to_thread(self.track.corrected.withdraw, skill.name)
-            return skill
-        corrected = await asyncio.to_thread(self.track.corrected.of, skill.name)
-        program = SkillProgram.of(parsed.proposal)
-        if problems := await correction_problems(skill, program, corrected, AgentSandbox(self._sandbox, agent)):
-            raise SkillRefused(skill.name, problems)
-        return await self.publish(skill, parsed.proposal, current.version if current else 0)
+        return skill
 
     async def _prove(
         self,
@@ -178,11 +185,15 @@ class SkillLibrary(StoredSkills):
             await asyncio.to_thread(disputed.forget, name)
         return admission
 
-    async def readmit(self, skill: Skill) -> None:
+    async def readmit(self, skill: Skill, *, asking: bool = False, agent: str = "") -> None:
         """Run the admission of a stored skill again under the current rules. Nothing is stored.
 
         The skill is treated as new, so the tests of earlier versions do not run. The skill is compared only with older
         skills, so that one of two duplicates stays admitted.
+
+        Args:
+            asking: Whether to refuse the skill if it has open questions, with these questions.
+            agent: The key under which the boxes of the admission are queued (`Turn.agent_key`).
 
         Raises:
             SkillRefused: The skill would not be admitted today. The exception lists everything to change.
@@ -192,16 +203,18 @@ class SkillLibrary(StoredSkills):
         proposal = await self.proposal_of(skill)
         stages = stages_for(skill.kind.language)
         parsed = await asyncio.to_thread(stages.check, proposal, self.static_names(), self.allowed)
-        if "approved_by" not in skill.provenance:
+        if not is_approved(skill):
             parsed = await approve(parsed, self._approval_policy, None)
         older = await nearest_neighbours(self, proposal, self._compared, older_than=skill)
+        disputed = self._disputed if asking else None
         await stages.admit(
             parsed,
-            AgentSandbox(self._sandbox, ""),
+            AgentSandbox(self._sandbox, agent),
             seed=self._seed(),
             neighbours=older,
             effort=self._effort,
-            author=not open_questions(skill.admission),  # an imported skill may have open questions and no author
+            disputed=await asyncio.to_thread(disputed.of, skill.name) if disputed else (),
+            author=asking or not open_questions(skill.admission),  # an imported skill may have no author
         )
 
     async def correct(self, name: str, call: CorrectedCall, agent: str = "") -> str:

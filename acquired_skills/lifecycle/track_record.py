@@ -132,6 +132,11 @@ class TrackRecord:
         failed = FailedInput(self._now(), arguments, error, turn.user, turn.agent)
         await asyncio.to_thread(self._failed.keep, skill.name, skill.version, failed)
 
+    async def carry_failed(self, skill: Skill, failed: Sequence[FailedInput]) -> None:
+        """Record inputs on which an earlier version failed, and this version fails too, each for its user."""
+        for each in failed:
+            await asyncio.to_thread(self._failed.keep, skill.name, skill.version, each)
+
     async def failed_inputs(self, skill: Skill, user: str | None) -> list[FailedInput]:
         """Return the arguments of a user's failed calls of this version, oldest first.
 

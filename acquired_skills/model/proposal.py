@@ -56,6 +56,8 @@ class Proposal:
         reference: A second, independent implementation of the function, as one Python file; "" for none. Results in
             which code and reference agree count like predictions.
         confirmed: Predictions that agreed with the version that this proposal replaces. The library adds them.
+        claimed: Predictions in the file of an imported skill, for which nobody here vouches. A difference refuses the
+            proposal, but agreement proves nothing.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Proposal:
     language: Language = Language.PYTHON
     reference: str = ""
     confirmed: tuple[Prediction, ...] = ()
+    claimed: tuple[Prediction, ...] = ()
 
     @property
     def predictions(self) -> tuple[Prediction, ...]:
@@ -88,10 +91,12 @@ class ProposalProblem:
     Attributes:
         part: The part of the proposal that has to be changed, or the stage of admission that failed.
         text: What is wrong and what to change, for the author.
+        asks: Whether the text consists of the questions of the refusal (`SkillRefused.questions`).
     """
 
     part: Part
     text: str
+    asks: bool = False
 
 
 class SkillRefused(Exception):

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from engine.contract.context import CallContext
 
 MOST_CHARS = 1000
+_ORIGINS = ("imported", "drafted_from", "distilled_from")
 
 
 def of_call(ctx: CallContext, by: str) -> dict[str, str]:
@@ -28,6 +29,11 @@ def of_person(by: str) -> dict[str, str]:
     except (OSError, KeyError, ImportError):  # this user id has no name on the system
         user = "unknown"
     return _bounded({"by": by, "user": user})
+
+
+def origins(provenance: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of a provenance that says where the code comes from, which is also true of later versions."""
+    return {key: provenance[key] for key in _ORIGINS if key in provenance}
 
 
 def in_one_line(provenance: Mapping[str, str]) -> str:

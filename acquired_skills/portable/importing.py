@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,11 +11,12 @@ from acquired_skills.lifecycle.approvals import Ask
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.names import skill_name
 from acquired_skills.model.proposal import SkillRefused
-from acquired_skills.model.skill import SkillError, SkillKind
+from acquired_skills.model.skill import Skill, SkillError, SkillKind
 from acquired_skills.portable.reading import ImportCandidate, read_candidate
-from acquired_skills.proof.admission_report import open_questions
+from acquired_skills.proof.admission_report import agreed_predictions, kept_reference, open_questions
 from acquired_skills.proof.admitted_skill import has_same_files
-from acquired_skills.store.archive import Unreadable, read_skills
+from acquired_skills.store.archive import SKILL_FILE, Unreadable, read_skills
+from acquired_skills.store.trust import Trust
 from engine.contract.failure import ToolFailure
 
 
@@ -42,6 +43,7 @@ async def import_skills(
     composer: Composer | None = None,
     ask: Ask | None = None,
     as_text: bool = False,
+    trust_predictions: bool = False,
 ) -> list[ImportResult]:
     """Import all skills of a folder or a zip file. If one fails, the others are still imported.
 
@@ -50,6 +52,8 @@ async def import_skills(
         composer: Admits pipelines, after the other skills from the same source. If it is None, pipelines are refused.
         ask: Asks a person to approve declarations; None if nobody can be asked.
         as_text: Whether to store all skills as instructions, even those that could be admitted.
+        trust_predictions: Whether somebody here vouches for the predictions and references in the files. Otherwise only
+            those in files with a trusted signature count as evidence.
 
     Raises:
         Unreadable: The source is unsafe to read. Nothing was imported.
@@ -62,7 +66,8 @@ async def import_skills(
     brought: list[ImportResult] = []
     for one in sorted(found, key=lambda one: one.kind is SkillKind.COMPOSED):
         try:
-            brought.append(await _bring(one, library, composer, ask, as_text=as_text))
+            vouched = trust_predictions or await asyncio.to_thread(_is_signed, one, library.store.trust)
+            brought.append(await _bring(one, library, composer, ask, as_text=as_text, vouched=vouched))
         except (SkillRefused, SkillError, ToolFailure) as error:
             brought.append(ImportResult(one.front.name, "refused", 0, str(error)))
     return brought
@@ -74,16 +79,26 @@ def _read(path: Path, provenance: dict[str, str]) -> list[ImportCandidate]:
 
 
 async def _bring(
-    one: ImportCandidate, library: SkillLibrary, composer: Composer | None, ask: Ask | None, *, as_text: bool
+    one: ImportCandidate,
+    library: SkillLibrary,
+    composer: Composer | None,
+    ask: Ask | None,
+    *,
+    as_text: bool,
+    vouched: bool,
 ) -> ImportResult:
     name, proposal = one.front.name, one.proposal
     if proposal is None or as_text:
         return await _keep_as_text(one, library)
     current = await library.find(proposal.name)
-    if current is not None and has_same_files(current, proposal):
+    if current is not None and has_same_files(current, proposal) and not (vouched and _answers(one, current)):
         message = f"{proposal.name} already exists with the same code and tests: version {current.version}"
         return ImportResult(name, "already", current.version, f"{message}, {current.state}.")
     if one.kind is not SkillKind.COMPOSED:
+        if vouched:
+            proposal = replace(proposal, expected=one.predictions, reference=one.reference)
+        else:
+            proposal = replace(proposal, claimed=one.predictions)
         skill = await library.create(proposal, ask=ask, author=False)
     elif composer is not None:
         skill = await composer.compose(proposal)
@@ -94,7 +109,25 @@ async def _bring(
     left = open_questions(skill.admission)
     if left:
         passed += f", but they prove too little, so it stays on probation ({left} unanswered questions)"
+        if one.predictions and not vouched:
+            passed += ". The predictions in its file do not count, unless you vouch for them with --trust-predictions"
     return ImportResult(name, "admitted", skill.version, f"{skill.name} version {skill.version} is admitted: {passed}.")
+
+
+def _is_signed(one: ImportCandidate, trust: Trust) -> bool:
+    """Return whether a key that is trusted here signed the file. This blocks."""
+    try:
+        return bool(trust.check(one.files[SKILL_FILE], one.front.name))
+    except SkillError:
+        return False
+
+
+def _answers(one: ImportCandidate, current: Skill) -> bool:
+    """Return whether a file has predictions that may answer the open questions of the same skill."""
+    if not open_questions(current.admission) or not current.state.listed:
+        return False
+    known, reference = agreed_predictions(current.admission), kept_reference(current.admission)
+    return any(each not in known for each in one.predictions) or one.reference not in ("", reference)
 
 
 async def _keep_as_text(one: ImportCandidate, library: SkillLibrary) -> ImportResult:

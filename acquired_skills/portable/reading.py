@@ -1,6 +1,7 @@
 """Reads the files of a skill to import: either a program with tests, which can be admitted, or instructions.
 
-Proofs, signatures and versions from elsewhere are ignored, so the skill is proposed like any other.
+Proofs and versions from elsewhere are ignored, so the skill is proposed like any other. Its predictions and its
+reference are read, but do not become part of the proposal here.
 """
 
 import ast
@@ -8,14 +9,18 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from acquired_skills.model.names import PATTERN, skill_name
 from acquired_skills.model.parsed import parse_source
+from acquired_skills.model.prediction import MOST_PREDICTIONS, Prediction
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal
 from acquired_skills.model.skill import SkillDamaged, SkillKind
+from acquired_skills.proof.admission_report import agreed_predictions, kept_reference
 from acquired_skills.store.archive import SKILL_FILE, Files, Unreadable, digest_of
 from acquired_skills.store.front_matter import FrontMatter, read_front
 from acquired_skills.store.skill_file import PREFIX
+from engine.contract.strict_json import JsonError, read_json
 
 MOST_SOURCE = 64 << 10  # characters; longer Python files are not parsed, because they could not be admitted
 _MOST_EXAMPLES = 64 << 10
@@ -29,6 +34,8 @@ class ImportCandidate:
         digest: The SHA-256 of the names and contents of all its files.
         proposal: The proposal to be admitted here; None if the skill has only instructions.
         why: The reason why there is no proposal.
+        predictions: The predictions in the admission report of the file, if Knackbox exported it.
+        reference: The reference in that report; "" for none.
     """
 
     front: FrontMatter
@@ -37,6 +44,8 @@ class ImportCandidate:
     proposal: Proposal | None
     why: str = ""
     kind: SkillKind = SkillKind.CODE
+    predictions: tuple[Prediction, ...] = ()
+    reference: str = ""
 
 
 def read_candidate(files: Files, where: str, provenance: dict[str, str]) -> ImportCandidate:
@@ -76,7 +85,9 @@ def read_candidate(files: Files, where: str, provenance: dict[str, str]) -> Impo
         files=_extra_files(front, files, name),
         language=kind.language,
     )
-    return ImportCandidate(front, files, digest, proposal, kind=kind)
+    report = _report(front)
+    predictions, reference = agreed_predictions(report)[:MOST_PREDICTIONS], kept_reference(report)
+    return ImportCandidate(front, files, digest, proposal, kind=kind, predictions=predictions, reference=reference)
 
 
 def _kind(front: FrontMatter, where: str) -> SkillKind:
@@ -174,6 +185,15 @@ def _examples(front: FrontMatter) -> tuple[str, ...]:
     except (ValueError, RecursionError):
         return ()
     return tuple(found) if isinstance(found, list) and all(isinstance(one, str) for one in found) else ()
+
+
+def _report(front: FrontMatter) -> dict[str, Any]:
+    """Return the admission report in the front matter, unchecked; empty if it is malformed."""
+    try:
+        found = read_json(front.metadata.get(f"{PREFIX}admission", "{}"))
+    except JsonError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _extra_files(front: FrontMatter, files: Files, name: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from acquired_skills.model.proposal import ProposalProblem, SkillRefused
 from acquired_skills.model.script_block import ScriptBlock
 from acquired_skills.model.skill_schemas import usable_output_schema
 from acquired_skills.proof.admission_report import build_report, destination_notes, evidence_notes, hint_notes
+from acquired_skills.proof.claimed_results import claim_note, claim_problems
 from acquired_skills.proof.clock_calls import with_clock_hint
 from acquired_skills.proof.docstring_examples import with_docstring_examples
 from acquired_skills.proof.duplicates import Neighbour, find_duplicate
@@ -40,6 +41,7 @@ from acquired_skills.proof.questions import Evidence, weigh
 from acquired_skills.proof.reference_answers import compare_reference
 from acquired_skills.proof.rehearsal_problems import rehearsal_problems
 from acquired_skills.proof.surviving_mutants import Survivors, examine_survivors
+from acquired_skills.proof.untested_options import MOST_ASKED, option_calls, untested_options
 from acquired_skills.proof.variants import Variants
 from sandbox.contract import Call, Job, Limits, Sandbox, UnresolvedRequirements
 
@@ -119,6 +121,8 @@ async def admit(
         problems = with_clock_hint(parsed, list(proof_problems(parsed.proposal.name, found)))
         if problems:
             raise SkillRefused(parsed.proposal.name, problems)
+        if problems := await claim_problems(runner, _json_calls(facts, found), parsed.proposal.claimed):
+            raise SkillRefused(parsed.proposal.name, problems)
         evidence = await _gather_evidence(parsed, variants, found, facts, disputed)
         problems = list(evidence_problems(parsed.proposal, evidence, made, effort))
         if problems and (author or evidence.disputed):
@@ -150,7 +154,13 @@ async def admit(
             compared=compared.neighbours,
             seconds=watch.laps,
             earlier=earlier_tests is not None,
-            notes=(*parsed.notes, *hint_notes(inferred), *destination_notes(declared), *evidence_notes(evidence)),
+            notes=(
+                *parsed.notes,
+                *hint_notes(inferred),
+                *destination_notes(declared),
+                *evidence_notes(evidence),
+                *(() if declared.destinations else claim_note(parsed.proposal.claimed)),
+            ),
             reference=parsed.proposal.reference,
         ),
     )
@@ -186,12 +196,15 @@ async def _gather_evidence(
         SandboxError: No box can run.
     """
     expected, runner = parsed.proposal.predictions, variants.runner
-    calls = JsonCalls(list(facts["schema"]["parameters"].get("properties", {})), found.calls)
+    calls = _json_calls(facts, found)
     left = [number for number, noticed in found.mutants.items() if not noticed]
-    survivors = Survivors()
+    schema, survivors = facts["schema"]["parameters"], Survivors()
+    untested = untested_options(schema, calls) if found.mutants else []
+    options = option_calls(untested[:MOST_ASKED], schema, calls, parsed.code)
     few = bool(found.mutants) and len(found.calls) < runner.effort.calls
-    if left or few or found.constant or expected or parsed.reference or found.untried:
-        survivors = await examine_survivors(variants, found, [calls.call(each.arguments) for each in expected], left)
+    if left or few or found.constant or expected or parsed.reference or found.untried or options:
+        predicted = [calls.call(each.arguments) for each in expected]
+        survivors = await examine_survivors(variants, found, predicted, left, options)
     return weigh(
         found,
         survivors,
@@ -201,7 +214,12 @@ async def _gather_evidence(
         calls=calls,
         effort=runner.effort,
         reference=await compare_reference(runner, survivors, calls, expected, disputed),
+        untested=untested,
     )
+
+
+def _json_calls(facts: BoxFacts, found: JudgedTests) -> JsonCalls:
+    return JsonCalls(list(facts["schema"]["parameters"].get("properties", {})), found.calls)
 
 
 async def _rehearse(parsed: ParsedProposal, job: Job, sandbox: Sandbox) -> BoxFacts:

@@ -120,7 +120,12 @@ def evidence_notes(evidence: Evidence) -> Iterator[str]:
             f"The code raised an exception in all {evidence.refused} calls that admission tried besides those in the "
             "tests, so it may work only for the arguments in the tests. If it should accept others, correct it."
         )
-
+    if evidence.untested:
+        named = ", ".join(f"`{each}`" for each in evidence.untested)
+        yield (
+            f"No test passes {named}, and nobody stated a result of a call that does, so nothing shows what happens "
+            "then. Add a test for each, or remove it."
+        )
     never = [each for each in evidence.survivors.unexecuted if not each.by_any]
     if never:
         yield (

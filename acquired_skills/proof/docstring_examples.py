@@ -6,19 +6,23 @@ An example states a result in the syntax of doctest::
     'IV'
 
 The author of the skill wrote these results, so an example counts like any other test. Examples are read as text and run
-only in boxes.
+only in boxes. An example may call the skill by another name (`acquired_skills.proof.example_calls`), and may be in any
+docstring of the code. Examples that call only methods or helpers are left out, since tests are judged without the code.
 """
 
 import ast
 import builtins
 import doctest
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import chain, islice
 
 from acquired_skills.model.parsed import ParsedProposal, ParsedSource
 from acquired_skills.proof.clock_calls import reads_clock
+from acquired_skills.proof.example_calls import ExampleCalls
 
 MOST_EXAMPLES = 20
 MOST_CHARS = 500  # maximum number of characters of one example
@@ -36,7 +40,7 @@ def with_docstring_examples(parsed: ParsedProposal) -> ParsedProposal:
 
     Examples that may fail for reasons other than a wrong result are left out. If the code uses files, connects to
     destinations, calls tools, reads the clock, depends on chance or prints output, no example is used. Examples that
-    use names from the code, other than the name of the skill, are also left out.
+    use names from the code, other than those of the skill and of classes, are also left out.
     """
     name = parsed.proposal.name
     if (
@@ -47,27 +51,35 @@ def with_docstring_examples(parsed: ParsedProposal) -> ParsedProposal:
         or _names(parsed.code.nodes) & _OUTSIDE
     ):
         return parsed
+    calls = ExampleCalls.of(name, parsed.code.tree)
+    if calls is None:
+        return parsed
     available = sys.stdlib_module_names | parsed.code.imports
-    cases = list(_cases(name, _docstring(parsed.code.tree, name), available))
+    found = chain.from_iterable(_cases(calls.copy(), each, available) for each in _docstrings(parsed.code.tree))
+    cases = list(islice(found, MOST_EXAMPLES))
     free = EXAMPLE_PREFIX
     while free in parsed.tests.text:
         free += "_"
-    added = "".join(f"\n\ndef {free}_{number}():\n{body}" for number, body in enumerate(cases, 1))
+    begin = "async def" if calls.awaited else "def"
+    added = "".join(f"\n\n{begin} {free}_{number}():\n{body}" for number, body in enumerate(cases, 1))
     if not added:
         return parsed
     tests = ParsedSource.parse(f"{parsed.tests.text.rstrip()}\n{added}")
     return replace(parsed, proposal=replace(parsed.proposal, tests=tests.text), tests=tests)
 
 
-def _docstring(tree: ast.Module, name: str) -> str:
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-    return (ast.get_docstring(found[-1]) or "") if found else ""
+def _docstrings(tree: ast.Module) -> Iterator[str]:
+    """Yield the docstrings of the functions, classes and methods of a module, and its own."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            yield ast.get_docstring(node) or ""
 
 
-def _cases(name: str, docstring: str, available: AbstractSet[str]) -> Iterator[str]:
+def _cases(calls: ExampleCalls, docstring: str, available: AbstractSet[str]) -> Iterator[str]:
     """Yield the body of a test for each example that states a result of the skill.
 
     Args:
+        calls: Recognizes the calls of the skill.
         available: The modules that an example may import.
     """
     try:
@@ -83,44 +95,36 @@ def _cases(name: str, docstring: str, available: AbstractSet[str]) -> Iterator[s
         except (SyntaxError, ValueError):
             continue
         if isinstance(statement, ast.Import | ast.ImportFrom):
-            setup += _imports(statement, name, available)
-        elif isinstance(statement, ast.Assign):
-            setup.append(example.source)
-        elif isinstance(statement, ast.Expr) and _is_result(statement.value, name):
-            check = _check(ast.unparse(statement.value), statement.value, example)
-            if check and not _unbound([*setup, example.source], name):
-                lines = [f"from {name} import {name}", *setup, *check]
+            setup += calls.imports(statement, available)
+            continue
+        statement = calls.direct(statement)
+        if isinstance(statement, ast.Assign):
+            setup.append(ast.unparse(statement))
+        elif isinstance(statement, ast.Expr) and _is_result(statement.value, calls):
+            source = ast.unparse(statement.value)
+            check = _check(source, statement.value, example)
+            if check and not _unbound([*setup, source], calls):
+                used = [each for each in calls.classes if re.search(rf"\b{each}\b", "\n".join([*setup, source]))]
+                lines = [f"from {calls.name} import {', '.join([calls.name, *used])}", *setup, *check]
                 yield "".join(f"    {line}\n" for text in lines for line in text.splitlines())
 
 
-def _imports(node: ast.Import | ast.ImportFrom, name: str, available: AbstractSet[str]) -> Iterator[str]:
-    """Yield an import of an example, without the names that cannot be imported in the box.
-
-    An example often imports the function from the package in which it was published. Here that function is the skill,
-    and the package may not be installed.
-    """
-    if isinstance(node, ast.ImportFrom):
-        left = [each for each in node.names if (each.asname or each.name) != name]
-        if left and not node.level and (node.module or "").partition(".")[0] in available:
-            yield ast.unparse(ast.ImportFrom(node.module, left, 0))
-    else:
-        left = [each for each in node.names if each.name.partition(".")[0] in available]
-        if left:
-            yield ast.unparse(ast.Import(left))
-
-
-def _is_result(node: ast.expr, name: str) -> bool:
-    """Return whether an expression is a call of the skill, possibly inside conversions such as `sorted(...)`."""
+def _is_result(node: ast.expr, calls: ExampleCalls) -> bool:
+    """Return whether an expression is a call of the skill, or a field or a conversion of its result."""
     match node:
-        case ast.Call(func=ast.Name(id=called)) if called == name:
-            return all(inner is node or not _calls(inner, name) for inner in ast.walk(node))
+        case ast.Await(value=inner) if calls.awaited:
+            return calls.is_call(inner) and _has_one_call(inner, calls)
+        case ast.Call() if calls.is_call(node):
+            return not calls.awaited and _has_one_call(node, calls)
         case ast.Call(func=ast.Name(id=wrapper), args=[first, *_]) if wrapper in _WRAPPERS:
-            return _is_result(first, name)
+            return _is_result(first, calls)
+        case ast.Attribute(value=inner, attr=attr) if not attr.startswith("_"):
+            return _is_result(inner, calls)
     return False
 
 
-def _calls(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+def _has_one_call(node: ast.expr, calls: ExampleCalls) -> bool:
+    return sum(map(calls.is_call, ast.walk(node))) == 1
 
 
 def _check(source: str, node: ast.expr, example: doctest.Example) -> Sequence[str]:
@@ -145,11 +149,12 @@ def _check(source: str, node: ast.expr, example: doctest.Example) -> Sequence[st
     return [f"assert {source} == {want}"] if "\n" not in want else [f"assert {source} == {expected!r}"]
 
 
-def _unbound(sources: Sequence[str], name: str) -> bool:
+def _unbound(sources: Sequence[str], calls: ExampleCalls) -> bool:
     """Return whether the lines of an example use a name that neither they nor Python define."""
     nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
     names = [node for node in nodes if isinstance(node, ast.Name)]
-    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | {name, *vars(builtins)}
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    bound |= {calls.name, *calls.classes, *vars(builtins)}
     bound |= {(each.asname or each.name).partition(".")[0]
               for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for each in node.names}  # fmt: skip
     bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}

@@ -13,6 +13,7 @@ from acquired_skills.proof.unexecuted_lines import named_lines
 
 MOST_MUTANTS = 8  # maximum number of surviving mutants in one message
 _MOST_CHARS = 200
+_MOST_NAMED = 8
 _REFERENCE = " Instead of answering, you can send a second, independent implementation in `reference`."
 _OTHERS = ", ".join(f"`{check}`" for check in CHECKS if check != RESULT)
 
@@ -39,16 +40,7 @@ def evidence_problems(
     if found.enough or found.reference.problems:
         return
     asked = [each for each in found.questions if not each.disputed]
-    least = effort.enough if asked else effort.threshold
-    share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
-    if found.unknown:
-        share = "Time ran out before most mutants were tried, so it is not known how much the tests prove."
-    elif found.met and found.killed / found.met >= effort.enough:
-        share = "The tests and agreed predictions kill most mutants, but state too few results."
-    if found.constant:
-        share += f" They would all pass if the function always returned {found.constant}."
-    if found.survivors.unexecuted:
-        share += f" No test executes {named_lines(found.survivors.unexecuted)}."
+    share = _proved(found, effort, least=effort.enough if asked else effort.threshold)
     if asked:
         lines = "\n".join(_template(each) for each in asked)
         yield ProposalProblem(
@@ -57,6 +49,7 @@ def evidence_problems(
             f"proposal again. List these answers in `expected`, and also those that you sent before:\n{lines}\n"
             f"Where the exact result is hard to state, use {_OTHERS} in place of `result`."
             + (_REFERENCE if referable else ""),
+            asks=True,
         )
     elif not found.questions and not found.unknown:
         left = sorted(
@@ -72,6 +65,29 @@ def evidence_problems(
         )
 
 
+def _proved(found: Evidence, effort: Effort, least: float) -> str:
+    """Say how little the evidence proves.
+
+    Args:
+        least: The share of the mutants that must be killed.
+    """
+    share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
+    if found.unknown:
+        share = "Time ran out before most mutants were tried, so it is not known how much the tests prove."
+    elif not found.met:
+        share = "The tests and agreed predictions state too few results."
+    elif found.killed / found.met >= effort.enough:
+        share = "The tests and agreed predictions kill most mutants, but state too few results."
+    if found.untested:
+        named = ", ".join(f"`{each}`" for each in found.untested[:_MOST_NAMED])
+        share += f" No test passes {named}, so nothing shows what happens then."
+    if found.constant:
+        share += f" They would all pass if the function always returned {found.constant}."
+    if found.survivors.unexecuted:
+        share += f" No test executes {named_lines(found.survivors.unexecuted)}."
+    return share
+
+
 def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalProblem]:
     compared, name, predictions = found.compared, proposal.name, proposal.predictions
     if compared is None:
@@ -82,7 +98,7 @@ def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalPro
         return [number for number in numbers if number < len(proposal.expected)]
 
     for number in compared.disputed:
-        call, checks = _call(name, predictions[number].arguments), _checks(predictions[number].checks)
+        call, checks = shown_call(name, predictions[number].arguments), shown_checks(predictions[number].checks)
         text = (
             f"You expect {checks} from {call}; the code gives another result. Which of the two is right? Correct the "
             "code or the prediction."
@@ -102,20 +118,21 @@ def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalPro
     for number in sent(compared.unanswered):
         yield ProposalProblem(
             "expected",
-            f"{_call(name, predictions[number].arguments)} cannot be compared with a prediction, because its result "
-            "varies or takes too long. Leave this prediction out.",
+            f"{shown_call(name, predictions[number].arguments)} cannot be compared with a prediction, because its "
+            "result varies or takes too long. Leave this prediction out.",
         )
     for number in sent(compared.weak):
         yield ProposalProblem(
             "expected",
-            f"{_checks(predictions[number].checks)} is also true of most wrong results of "
-            f"{_call(name, predictions[number].arguments)}, so it proves little. State `result` or a narrower check.",
+            f"{shown_checks(predictions[number].checks)} is also true of most wrong results of "
+            f"{shown_call(name, predictions[number].arguments)}, so it proves little. State `result` or a narrower "
+            "check.",
         )
     for number in sent(compared.unasked):
         yield ProposalProblem(
             "expected",
-            f"The result of {_call(name, predictions[number].arguments)} agrees, but proves nothing: it rejects no "
-            "changed version of the code, and admission does not ask about this call, or no longer does since the "
+            f"The result of {shown_call(name, predictions[number].arguments)} agrees, but proves nothing: it rejects "
+            "no changed version of the code, and admission does not ask about this call, or no longer does since the "
             "tests changed. Leave this prediction out, or make it a test.",
         )
 
@@ -124,11 +141,13 @@ def _template(question: Question) -> str:
     return f'{{"arguments": {json.dumps(question.arguments, ensure_ascii=False)}, "result": …}}'
 
 
-def _call(name: str, arguments: Mapping[str, Any]) -> str:
+def shown_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """Format a call in one line, as code."""
     return _short(f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})")
 
 
-def _checks(checks: Mapping[str, Any]) -> str:
+def shown_checks(checks: Mapping[str, Any]) -> str:
+    """Format the checks of a prediction in one line, as code."""
     return _short(
         ", ".join(f"{check} {operand!r}" if check != RESULT else repr(operand) for check, operand in checks.items())
     )

@@ -56,6 +56,10 @@ class JsonCalls:
             leading.append(shaped.pop(name))
         return {"arguments": leading, "named": dict(sorted(shaped.items()))}
 
+    def names(self, call: Data) -> frozenset[str]:
+        """Return the names of the parameters that a call passes."""
+        return frozenset(self._by_name(call))
+
     def key(self, call: Data) -> str:
         """Return a key that is the same for calls with the same arguments, whether positional or named."""
         return json.dumps(self._by_name(call), sort_keys=True)

@@ -53,6 +53,7 @@ class Evidence:
         refused: The number of new calls and agreed predictions if the code raises an exception for every one of them;
             otherwise 0.
         survivors: What is known about the mutants that no test kills, and about the lines that no test executes.
+        untested: The parameters with a default that neither a test nor an agreed prediction passes.
     """
 
     mutants: Mapping[int, bool] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Evidence:
     unknown: bool = False
     refused: int = 0
     survivors: Survivors = field(default_factory=Survivors)
+    untested: tuple[str, ...] = ()
 
 
 def weigh(
@@ -81,6 +83,7 @@ def weigh(
     calls: JsonCalls,
     effort: Effort,
     reference: ComparedReference,
+    untested: Sequence[str] = (),
 ) -> Evidence:
     """Weigh the evidence for a proposal.
 
@@ -89,6 +92,8 @@ def weigh(
         earlier: Predictions that were disputed in earlier proposals.
         effort: The limits of the admission, including the share of the mutants that must be killed.
         reference: What the reference proves. A result on which it agrees with the code counts as an agreed prediction.
+        untested: The parameters with a default that no test passes. If a call that passes one can be asked about, the
+            author is asked about at least one such call.
     """
     compared = compare_predictions(predictions, survivors, earlier, calls)
     mutants = {n: noticed for n, noticed in found.mutants.items() if n not in survivors.uncounted}
@@ -115,14 +120,19 @@ def weigh(
     killed, met = _killed(proved, found, made, constant=bool(found.constant) and not varied)
     few = len(found.calls) + len(known) < calls_needed or _distinguishable(proved, survivors, askable)
     enough = (not unknown and (not met or (killed / met >= effort.enough and not few))) or stated >= needed
+    stating = {*known, *compared.unasked, *compared.unspecified, *compared.repeated}
+    untested = [each for each in untested if not any(each in calls.names(survivors.calls[n]) for n in stating)]
+    passing = {} if stated >= MOST_QUESTIONS else _passing(untested, survivors, calls)
+    enough = enough and not passing
     owed = len(reference.changed) - len(compared.agreed)  # only the author can answer these, not the reference
     enough = enough and owed <= 0 and not compared.disputed and not reference.problems
     disputed = tuple(predictions[n] for n in compared.disputed)
     more: list[Question] = []
     if not enough and not disputed and not reference.problems:
-        most = min(AT_ONCE, max(needed - stated, owed, 1))
+        most = min(AT_ONCE, max(needed - stated, owed, len(passing), 1))
         left = [n for n, noticed in proved.items() if not noticed]
-        more = _chosen(survivors, left, calls, [found.constant_answer] if found.constant else [], most, agreed=known)
+        constants = [found.constant_answer] if found.constant else []
+        more = _chosen(survivors, left, calls, constants, most, agreed=known, passing=passing)
         if not more and not compared.unspecified and not unknown:  # nothing can be asked
             enough = killed / met >= effort.threshold
     disputed += reference.disputed
@@ -144,7 +154,36 @@ def weigh(
         unknown=unknown,
         refused=_all_refused(survivors, known),
         survivors=survivors,
+        untested=tuple(untested),
     )
+
+
+def _passing(options: Sequence[str], survivors: Survivors, calls: JsonCalls) -> dict[str, list[int]]:
+    """Return calls that pass each option and that the author can be asked about, short ones first.
+
+    Where there are calls in which the option is seen to change the result, only these are returned.
+    """
+    askable = _askable(survivors, calls)
+    tested = range(survivors.predicted + survivors.new, len(survivors.calls))
+    plain = {calls.key(survivors.calls[at]): survivors.truth[at] for at in tested if at in survivors.truth}
+
+    def effect(at: int, option: str) -> int:
+        """Return 0 if the option changes the result of a tested call, 1 if that is unknown, and 2 otherwise."""
+        call, answer = survivors.calls[at], survivors.truth[at]
+        without = plain.get(calls.key({**call, "named": {k: v for k, v in call["named"].items() if k != option}}))
+        if "raised" in answer or (without is not None and same_answer(answer, without)):
+            return 2
+        return int(without is None)
+
+    found: dict[str, list[int]] = {}
+    for option in options:
+        ats = [at for at in askable if option in calls.names(survivors.calls[at])]
+        best = min((effect(at, option) for at in ats), default=0)
+        if ats:
+            found[option] = sorted(
+                (at for at in ats if effect(at, option) == best), key=lambda at: (len(json.dumps(askable[at])), at)
+            )
+    return found
 
 
 def _all_refused(survivors: Survivors, known: Sequence[int]) -> int:
@@ -182,6 +221,7 @@ def _chosen(
     most: int,
     *,
     agreed: Sequence[int],
+    passing: Mapping[str, Sequence[int]],
 ) -> list[Question]:
     """Choose calls to ask about.
 
@@ -190,6 +230,7 @@ def _chosen(
         known: Answers that are no longer new.
         most: The largest number of questions.
         agreed: The indices of the calls whose results the author predicted.
+        passing: For each option that no test passes, calls that pass it. One of each is chosen.
     """
     askable = _askable(survivors, calls)
     exposes = {at: {mutant for mutant in left if at in survivors.differing.get(mutant, ())} for at in askable}
@@ -208,14 +249,16 @@ def _chosen(
         return 0.0, new, -abs(size[at] - (0 if len(chosen) % 2 else _LONG * usual))
 
     rest = set(askable)
+    options = [max(ats, key=lambda at: len(exposes[at])) for ats in passing.values()]
     while rest and len(chosen) < most:
-        best = max(sorted(rest), key=gain)
+        forced = [at for at in options if at in rest]
+        best = forced[0] if forced else max(sorted(rest), key=gain)
         rest.remove(best)
         uncovered -= exposes[best]
         answers.append(survivors.truth[best])
         chosen.append(best)
     raising = [at for at in rest if "raised" in survivors.truth[at]]
-    if len(chosen) > 1 and raising and not _exception_stated(survivors, (*agreed, *chosen)):
+    if len(chosen) > max(1, len(options)) and raising and not _exception_stated(survivors, (*agreed, *chosen)):
         chosen[-1] = min(raising, key=lambda at: (-len(exposes[at]), abs(size[at] - usual), at))
     return [Question(askable[at]) for at in chosen]
 

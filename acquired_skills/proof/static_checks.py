@@ -191,15 +191,16 @@ def _is_overload(function: _Function) -> bool:
 
 def check_predictions(proposal: Proposal) -> Iterator[ProposalProblem]:
     """Yield problems with the predictions."""
+    sent = (*proposal.expected, *proposal.claimed)
     try:
-        parse_predictions({**each.checks, "arguments": each.arguments} for each in proposal.expected)
+        parse_predictions({**each.checks, "arguments": each.arguments} for each in sent)
     except ValueError as error:
         yield ProposalProblem("expected", str(error))
         return
     except RecursionError:
         pass
     else:
-        if not any(_too_deep([each.arguments, each.checks]) for each in proposal.expected):
+        if not any(_too_deep([each.arguments, each.checks]) for each in sent):
             return
     yield ProposalProblem("expected", "A prediction is nested too deeply. Use simpler arguments.")
 

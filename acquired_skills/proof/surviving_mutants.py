@@ -74,13 +74,18 @@ class Survivors:
 
 
 async def examine_survivors(
-    variants: Variants, found: JudgedTests, predicted: Sequence[Data], left: Sequence[int]
+    variants: Variants,
+    found: JudgedTests,
+    predicted: Sequence[Data],
+    left: Sequence[int],
+    options: Sequence[dict[str, Any]] = (),
 ) -> Survivors:
     """Make calls to the skill and to the surviving mutants.
 
     Args:
         predicted: The calls that the author predicted.
         left: The numbers of the surviving mutants.
+        options: Calls with options that no test passes. They are made, and so are calls similar to them.
 
     Raises:
         SandboxError: No box can run.
@@ -91,7 +96,8 @@ async def examine_survivors(
     unusual = (*boundary_calls(tested, effort.boundary_calls), *clock_calls(tested, effort.clock_calls))
     at_random = random_calls(tested, effort.random_calls, _SEED)
     varied = await _with_unusual_answers(variants, at_random)
-    new = list({call_key(each): each for each in (*similar, *unusual, *varied)}.values())
+    around = similar_calls(options, runner.parsed, len(options), _SEED)
+    new = list({call_key(each): each for each in (*similar, *unusual, *varied, *options, *around)}.values())
     whole = len(tested) <= effort.similar_calls
     tested = tested[: effort.similar_calls]
     calls = [*predicted, *new, *tested]

@@ -21,6 +21,7 @@ MOST_OF_ALL = 100  # maximum number of inputs for one version, from all users to
 MOST_NAME = 200
 MOST_BYTES = 4_096  # maximum size of one call's arguments as JSON, in bytes; larger ones are not stored
 MOST_TEXT = 300
+UNKNOWN = "..."
 
 _SCHEMA = MetaData()
 _FAILED = Table(
@@ -56,8 +57,13 @@ class FailedInput:
     error: str
     user: str
     agent: str = ""
-    right: str = "..."
+    right: str = UNKNOWN
     raises: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the correct result is known, because a user corrected it."""
+        return bool(self.raises) or self.right != UNKNOWN
 
 
 class FailedInputs:
@@ -140,5 +146,5 @@ def _as_case(each: FailedInput) -> str:
     if each.raises:
         right = f'"raises": {json.dumps(each.raises)}'
     else:
-        right = f'"result": {each.right if each.right == "..." else json.dumps(ast.literal_eval(each.right))}'
+        right = f'"result": {each.right if each.right == UNKNOWN else json.dumps(ast.literal_eval(each.right))}'
     return f'{{"arguments": {json.dumps(each.arguments)}, {right}}}  # {ascii(each.error.strip())[1:-1]}'

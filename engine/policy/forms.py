@@ -55,6 +55,11 @@ class PersonForms:
         """
         self._filler = filler
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether a form can be shown to a person. An MCP client may still decline all of them."""
+        return self._filler is not None
+
     async def fill(self, form: Form, within_s: float) -> dict[str, str]:
         """Return the answers that are not empty, by field name.
 

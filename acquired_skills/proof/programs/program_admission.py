@@ -15,6 +15,7 @@ from acquired_skills.model.skill_schemas import usable_output_schema, why_misfit
 from acquired_skills.proof.admission import Admission
 from acquired_skills.proof.admission_report import build_report
 from acquired_skills.proof.answers import to_plain_json
+from acquired_skills.proof.claimed_results import claim_note, claim_problems
 from acquired_skills.proof.duplicates import DuplicateCheck, Neighbour
 from acquired_skills.proof.evidence_problems import evidence_problems
 from acquired_skills.proof.facts import BoxFacts
@@ -86,6 +87,9 @@ async def admit_program(
     variants = Variants(runner, TextMutantWriter(parsed.code, parsed.proposal.files), mutants)
     found = await judge_cases(variants, cases, made.neutral)
     if problems := [*found.problems, *(() if found.problems else red_problems(found))]:
+        raise SkillRefused(name, problems)
+    calls = program_calls(parsed.proposal.language, found.calls)
+    if problems := await claim_problems(runner, calls, parsed.proposal.claimed):
         raise SkillRefused(name, problems)
     evidence = await _gather_evidence(variants, found, disputed)
     problems = list(evidence_problems(parsed.proposal, evidence, mutants, effort, referable=False))
@@ -170,6 +174,6 @@ def _admission(
             compared=compared.neighbours,
             seconds={"judging": seconds},
             earlier=earlier,
-            notes=parsed.notes,
+            notes=(*parsed.notes, *claim_note(parsed.proposal.claimed)),
         ),
     )

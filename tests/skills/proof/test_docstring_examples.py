@@ -88,6 +88,88 @@ async def test_examples_of_code_that_depends_on_its_surroundings_are_left_out(he
     assert added(proposal(">>> double(3)\n6", head=head, body=body)) == []
 
 
+ASYNC_TESTS = "from double import double\n\n\nasync def test_doubles():\n    assert await double(2) == 4\n"
+
+
+def in_code(code: str, tests: str = TESTS) -> ParsedProposal:
+    return ParsedProposal.parse(Proposal("double", "Doubles a whole number.", code, tests))
+
+
+@pytest.mark.parametrize(
+    ("example", "test"),
+    [
+        (">>> await double(3)\n6", "assert await double(3) == 6"),
+        (">>> asyncio.run(double(3))\n6", "assert await double(3) == 6"),
+        (">>> import asyncio\n>>> sorted(asyncio.run(double([2, 1])))\n[2, 4]",
+         "assert sorted(await double([2, 1])) == [2, 4]"),
+        (">>> await double(None)\nTraceback (most recent call last):\nTypeError: no number",
+         "with pytest.raises(TypeError):\n    await double(None)"),
+        (">>> double(3)\n6", None),
+    ],
+)  # fmt: skip
+async def test_an_example_of_a_coroutine_function_becomes_a_test_that_awaits_it(example: str, test: str | None) -> None:
+    parsed = proposal(example)
+    parsed = in_code(parsed.code.text.replace("def double", "async def double"), ASYNC_TESTS)
+    made = with_docstring_examples(parsed).tests.tree.body[2:]
+    assert all(isinstance(node, ast.AsyncFunctionDef) for node in made)
+    assert [ast.unparse(node.body[-1]) for node in made if isinstance(node, ast.AsyncFunctionDef)] == (
+        [test] if test else []
+    )
+
+
+async def test_an_awaited_example_of_a_plain_function_is_left_out() -> None:
+    assert added(proposal(">>> await double(3)\n6")) == []
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        ">>> twice(3)\n6",
+        ">>> Double(3)\n6",
+        ">>> from numbers_by_others import double as other\n>>> other(3)\n6",
+        ">>> import numbers_by_others\n>>> numbers_by_others.double(3)\n6",
+        ">>> import numbers_by_others.parts as parts\n>>> parts.Double(3)\n6",
+        ">>> import numbers_by_others.parts\n>>> numbers_by_others.parts.double(3)\n6",
+    ],
+)
+async def test_an_example_may_call_the_skill_by_another_name(example: str) -> None:
+    lines = "\n".join(f"    {line}" for line in example.splitlines())
+    code = f'def Double(number):\n    """Double.\n\n{lines}\n    """\n    return number * 2\n\n\ndouble = Double\ntwice = Double\n'
+    assert added(in_code(code)) == ["assert double(3) == 6"]
+
+
+MONEY = (
+    'class Money:\n    """An amount.\n\n    >>> double(Money(4)).amount\n    8\n    """\n\n'
+    '    def __init__(self, amount):\n        self.amount = amount\n\n    def text(self):\n        """Format it.\n\n'
+    '        >>> double(Money(3)).amount\n        6\n        >>> Money(3).text()\n        \'3\'\n        """\n'
+    "        return str(self.amount)\n\n\n"
+    'def double(money: Money) -> Money:\n    """Double an amount."""\n    return Money(money.amount * 2)\n'
+)
+MONEY_TESTS = "from double import Money, double\n\n\ndef test_doubles():\n    assert double(Money(2)).amount == 4\n"
+
+
+async def test_examples_of_classes_and_methods_that_call_the_skill_become_tests() -> None:
+    """An example that calls only a method proves nothing about the skill, since tests are judged without the code."""
+    assert added(in_code(MONEY)) == ["assert double(Money(4)).amount == 8", "assert double(Money(3)).amount == 6"]
+
+
+@pytest.mark.spec("SKILL-5")
+@pytest.mark.parametrize(
+    ("code", "tests"),
+    [
+        ('async def double(number: int) -> int:\n    """Double.\n\n    >>> await double(3)\n    6\n    """\n'
+         "    return number * 2\n", ASYNC_TESTS),
+        (MONEY.replace(">>> double(Money(4)).amount\n    8", ">>> double(Money(3)).amount\n    6"), MONEY_TESTS),
+    ],
+    ids=["coroutine", "class"],
+)  # fmt: skip
+async def test_such_examples_are_run_in_the_box(box: NamespaceSandbox, code: str, tests: str) -> None:
+    admitted = await admit(in_code(code, tests), box, seed=1, effort=Effort(threshold=0.0))
+    assert admitted.tests > 1
+    with pytest.raises(SkillRefused, match=r"test_docstring_example_1 fails(.|\n)*Correct the code, or this example"):
+        await admit(in_code(code.replace("    6\n", "    7\n"), tests), box, seed=1, effort=Effort(threshold=0.0))
+
+
 async def test_there_are_at_most_twenty_examples_and_names_do_not_clash() -> None:
     many = proposal(*(f">>> double({number})\n{number * 2}" for number in range(1_000)))
     assert len(added(many)) == 20

@@ -1,0 +1,117 @@
+"""Tries a new version of a skill on the inputs on which the current version failed in use (SKILL-13).
+
+Both versions are called in boxes without a workspace. What counts is only whether they fail: nobody knows the right
+result. Inputs belong to the users who sent them, so the note about them, which everybody can read, has only numbers and
+built-in types of exceptions. Inputs on which the new version fails are recorded for it, and are shown to their users.
+"""
+
+import asyncio
+import builtins
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from acquired_skills.jobs.skill_job import job_of
+from acquired_skills.lifecycle.corrections import shown_result
+from acquired_skills.lifecycle.stored_skills import StoredSkills
+from acquired_skills.model.program import SkillProgram
+from acquired_skills.model.skill import Skill, SkillDamaged, SkillKind
+from acquired_skills.model.skill_schemas import why_misfit
+from acquired_skills.proof.admission_report import report_notes
+from acquired_skills.store.failed_inputs import FailedInput
+from sandbox.contract import Outcome, Sandbox
+
+MOST_TRIED = 10  # maximum number of inputs, the latest ones
+_WALL_S = 5.0  # time limit of one call; inputs that need more are not tried
+_NO_FILES = "FileNotFoundError"  # the call needs a workspace, which it does not have here
+
+
+@dataclass(frozen=True, slots=True)
+class TriedFailures:
+    """What a new version does with the inputs on which the current version failed.
+
+    Attributes:
+        version: The number of the current version.
+        fixed: The number of inputs on which only the current version fails.
+        failing: The inputs on which both fail, each with the failure of the new version.
+        untried: The number of inputs that could not be compared: they do not fit the new parameters, the current
+            version does not fail on them here, or they need files or more time.
+    """
+
+    version: int = 0
+    fixed: int = 0
+    failing: tuple[FailedInput, ...] = ()
+    untried: int = 0
+
+    def note(self) -> str:
+        """Return a sentence for the admission report; "" if no inputs were compared."""
+        tried = self.fixed + len(self.failing)
+        if not tried:
+            return ""
+        kinds = Counter(_kind(each.error) for each in self.failing)
+        parts = [f"{self.fixed} no longer fail{'s' if self.fixed == 1 else ''}"] if self.fixed else []
+        parts += [f"{n} still fail{'s' if n == 1 else ''} with {kind}" for kind, n in sorted(kinds.items())]
+        more = f" {self.untried} more could not be compared." if self.untried else ""
+        calls = f"Of {tried} call{'' if tried == 1 else 's'} on which version {self.version} failed in use"
+        return f"{calls}, {', '.join(parts)}.{more}"
+
+
+async def try_earlier_failures(
+    library: StoredSkills, current: Skill | None, new: Skill, program: SkillProgram, sandbox: Sandbox
+) -> TriedFailures:
+    """Call two versions of a skill with the failed inputs of the current one. Nothing is stored.
+
+    A skill that calls tools or connects to destinations is not tried, since it could pass on the inputs of other users.
+
+    Args:
+        current: The current version; None if there is none.
+        new: The admitted version, which is not published yet.
+        program: The files of the new version.
+
+    Raises:
+        SandboxError: No box can run.
+    """
+    if current is None or not (_is_closed(current) and _is_closed(new)):
+        return TriedFailures()
+    found = TriedFailures(current.version)
+    failed = [each for each in await library.track.failed_inputs(current, None) if not each.is_known]
+    try:
+        own = await library.program(current) if failed else None
+    except SkillDamaged:
+        own = None
+    if own is None:
+        return found
+    for each in failed[-MOST_TRIED:]:
+        if why_misfit(dict(each.arguments), new.parameters):
+            found = replace(found, untried=found.untried + 1)
+            continue
+        before, now = await asyncio.gather(_called(current, own, each, sandbox), _called(new, program, each, sandbox))
+        if before.error is None or before.error.type.endswith(_NO_FILES) or (now.error is None and not now.ok):
+            found = replace(found, untried=found.untried + 1)
+        elif now.ok:
+            found = replace(found, fixed=found.fixed + 1)
+        else:
+            found = replace(found, failing=(*found.failing, replace(each, error=shown_result(now))))
+    return found
+
+
+def with_note(skill: Skill, note: str) -> Skill:
+    """Return a skill with one more note in its admission report; the skill itself if the note is empty."""
+    if not note:
+        return skill
+    return replace(skill, admission={**skill.admission, "notes": [*report_notes(skill.admission), note]})
+
+
+def _kind(error: str) -> str:
+    """Return the type of exception in an error. Only built-in names are shown: code could put an input into its own."""
+    name = error.removeprefix("raises ").partition(":")[0]
+    kind = getattr(builtins, name, None)
+    return name if isinstance(kind, type) and issubclass(kind, BaseException) else "another exception"
+
+
+def _is_closed(skill: Skill) -> bool:
+    return skill.kind is not SkillKind.COMPOSED and not skill.calls and not skill.destinations
+
+
+async def _called(skill: Skill, program: SkillProgram, given: FailedInput, sandbox: Sandbox) -> Outcome:
+    job = job_of(skill, program, given.arguments)
+    return await sandbox.run(replace(job, limits=replace(job.limits, wall_s=min(_WALL_S, job.limits.wall_s))))
