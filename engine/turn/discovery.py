@@ -20,6 +20,7 @@ from engine.contract.failure import ToolFailure
 from engine.contract.result import ToolCall
 from engine.contract.source import PagedSource, Tool, ToolSource
 from engine.contract.spec import META_TOOL, Annotations, Origin, ToolSpec
+from engine.contract.tool_requests import ToolRequests
 from engine.contract.turn import Turn
 from engine.formats.spec_json import spec_to_json
 from engine.registry.decorate import tool
@@ -67,6 +68,7 @@ class Discovery:
         sources: Callable[[], Sequence[ToolSource]],
         assembly: Assembly,
         embedder: "Callable[[], Embedder]",
+        requests: ToolRequests | None = None,
     ) -> None:
         """Create the service.
 
@@ -74,10 +76,12 @@ class Discovery:
             sources: Returns all sources except the source of the discovery tools.
             assembly: Builds the lists of tools.
             embedder: Returns the embedder. Called in a thread at the first search.
+            requests: The requests for which tools have succeeded; None if they are not stored.
         """
         self._sources = sources
         self._assembly = assembly
         self._embedder = embedder
+        self._requests = requests
         self._look_up = LookUp(assembly, sources)
         self._index: ToolIndex | None = None
         self._lock = asyncio.Lock()
@@ -92,6 +96,11 @@ class Discovery:
             if len(self._latest) > _MOST_AGENTS:
                 self._latest.popitem(last=False)
         return found
+
+    @property
+    def searched(self) -> bool:
+        """Whether any agent of this engine has searched for tools."""
+        return bool(self._latest)
 
     def query_that_found(self, name: str, turn: Turn) -> str | None:
         """Return the query of this agent's latest search if it found the tool of this name; otherwise None."""
@@ -169,7 +178,7 @@ class Discovery:
         if self._index is None:
             from engine.turn.tool_index import ToolIndex  # noqa: PLC0415 -- numpy, which listing tools does not need
 
-            self._index = ToolIndex(self._embedder())
+            self._index = ToolIndex(self._embedder(), self._requests)
         return self._index.ranked(query, specs, limit)
 
 
