@@ -69,7 +69,8 @@ from engine.stores.run_journal import RunJournal
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
 from engine.turn.availability import BRIDGE
-from engine.turn.discovery import Discovery, DiscoverySource
+from engine.turn.discovery import Discovery
+from engine.turn.discovery_tools import DiscoverySource
 from engine.turn.look_up import LookUp
 from engine.turn.request_learning import RequestLearning
 from sandbox.agent_sandbox import has_bridges
@@ -219,7 +220,13 @@ async def compose(
         disabled=lambda: registries.tools.disabled,
         look_again=None if watch.final else later_requirements(watch, lasting_requirements),
     )
-    discovery = Discovery(lambda: registry.sources, assembly, search.embedder, opened.provides.get(ToolRequests))
+    discovery = Discovery(
+        lambda: registry.sources,
+        assembly,
+        search.embedder,
+        opened.provides.get(ToolRequests),
+        fits=settings.skills.fits,
+    )
     people, waits, granted = people or People(), PersonWaits(), GrantedApprovals()
     approval = approval_guard(settings, people, waits, granted)
     provides: dict[type, Any] = {

@@ -8,6 +8,7 @@ from engine.retrieval.document import tool_document
 from engine.retrieval.index import HybridIndex
 from engine.retrieval.memory import MemoryVectors
 from engine.stores.embedder import Embedder
+from engine.turn.tool_fit import ToolFit
 
 
 class ToolIndex:
@@ -25,8 +26,8 @@ class ToolIndex:
         self._known: dict[str, tuple[str, ...]] = {}  # requests by tool, as of `_generation`
         self._generation = -1
 
-    def ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[tuple[str, float]]:
-        """Return up to `limit` names of matching tools, best first, each with its `Ranked.fit`."""
+    def ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[ToolFit]:
+        """Return up to `limit` matching tools, best first."""
         self._read_requests([spec.name for spec in specs])
         self._index.load(
             [
@@ -34,7 +35,11 @@ class ToolIndex:
                 for spec in specs
             ]
         )
-        return [(found.id, found.fit) for found in self._index.search(query, limit) if found.score > 0]
+        return [
+            ToolFit(found.id, found.fit, found.evidence.terms if found.evidence is not None else {})
+            for found in self._index.search(query, limit)
+            if found.score > 0
+        ]
 
     def _read_requests(self, names: Sequence[str]) -> None:
         """Read the requests of these tools, unless they are known and no process has changed any."""

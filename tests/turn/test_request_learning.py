@@ -14,7 +14,8 @@ from engine.contract.turn import Turn
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from engine.turn.availability import BRIDGE
-from engine.turn.discovery import Discovery, search_tools
+from engine.turn.discovery import Discovery
+from engine.turn.discovery_tools import search_tools
 from engine.turn.request_learning import RequestLearning
 from tests.eventually import eventually
 from tests.skills.parts import NoSandbox, opened_records
