@@ -84,7 +84,7 @@ class SkillSource:
         if (reader := self._reader(texts)) is not None:
             better = sum(one.fit >= texts[0].fit for one in matches)
             matches.insert(better, Match(reader, texts[0].fit))
-        return Matches(tuple(matches[:limit]), self._library.gap)
+        return Matches(tuple(matches[:limit]), self._library.gap, self._library.ranking)
 
     async def listed(self, name: str) -> Tool | None:
         """Return the listed skill with exactly this name."""

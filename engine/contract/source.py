@@ -102,10 +102,12 @@ class Matches:
 
     Attributes:
         gap: What could not be searched, and why; "" for nothing.
+        ranking: Which version of a learned ranking was used, and why; "" for none.
     """
 
     found: tuple[Match, ...] = ()
     gap: str = ""
+    ranking: str = ""
 
 
 @runtime_checkable

@@ -120,7 +120,7 @@ class Discovery:
             static = await asyncio.to_thread(self._ranked, query, list(found.others.values()), limit)
         specs = {**found.others, **found.acquired}
         best = [one for one in merged(static, *found.rankings) if one.name in specs]
-        return RatedTools(best, self._fits, "; ".join(found.gaps)), specs
+        return RatedTools(best, self._fits, "; ".join(found.gaps), "; ".join(dict.fromkeys(found.notes))), specs
 
     async def page(self, turn: Turn, after: str = "") -> Listing:
         """Return the next page of tools, sorted by name.
@@ -165,6 +165,7 @@ class Discovery:
             found.rankings.append([ToolFit(one.tool.spec.name, one.fit, one.evidence) for one in matches.found])
             found.looked_at.append(len(matches.found))
             found.gaps.extend([matches.gap] if matches.gap else [])
+            found.notes.extend([matches.ranking] if matches.ranking else [])
             return [one.tool for one in matches.found]
 
         listed = await self._assembly.active_list(self._sources(), everything(turn), ask)
@@ -193,6 +194,8 @@ class _Candidates:
         acquired: The specs of these results.
         others: The specs of all other tools.
         looked_at: How many results each paged source returned.
+        gaps: What was not searched.
+        notes: Which learned rankings were used.
     """
 
     rankings: list[list[ToolFit]] = field(default_factory=list)
@@ -200,6 +203,7 @@ class _Candidates:
     others: dict[str, ToolSpec] = field(default_factory=dict)
     looked_at: list[int] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def is_enough(self, limit: int, wanted: int) -> bool:
         """Return whether there are `limit` results, or each source returned fewer than the `wanted` ones requested."""

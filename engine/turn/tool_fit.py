@@ -28,11 +28,13 @@ class RatedTools:
     Attributes:
         least: The least `fit` at which a tool is said to fit.
         gap: What was not searched, and why; "" if everything was searched.
+        ranking: Which version of the learned ranking was used, and why; "" for none.
     """
 
     found: Sequence[ToolFit]
     least: float
     gap: str = ""
+    ranking: str = ""
 
     @property
     def probability(self) -> float:

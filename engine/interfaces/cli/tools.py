@@ -87,7 +87,13 @@ def fit_as_object(rated: RatedTools, listed: ActiveList) -> dict[str, Any]:
         }
         for one in rated.found
     ]
-    return {"probability": round(rated.probability, 3), "least": rated.least, "gap": rated.gap, "nearest": nearest}
+    return {
+        "probability": round(rated.probability, 3),
+        "least": rated.least,
+        "gap": rated.gap,
+        "ranking": rated.ranking,
+        "nearest": nearest,
+    }
 
 
 def show_fit(rated: RatedTools, listed: ActiveList) -> None:
@@ -104,6 +110,8 @@ def show_fit(rated: RatedTools, listed: ActiveList) -> None:
     say(f"{verdict}: the probability is {rated.probability:.3f}, and from {rated.least:g} a tool is said to fit.")
     if rated.gap:
         say(f"not searched: {rated.gap}")
+    if rated.ranking:
+        say(f"the learned ranking of skills: {rated.ranking}.")
 
 
 def evidence_text(evidence: Mapping[str, float]) -> str:
