@@ -16,6 +16,7 @@ from engine.stores.records import Records
 
 REQUESTS = "skill_requests"
 MOST_KEPT = 32  # maximum number of requests for one tool, over all its versions
+LONGEST_NAME = 200  # characters; names of remote tools consist of those of a module and of a tool
 MOST_CHARACTERS = 500  # maximum number of characters of one request
 SHORTEST_TEXT = 4  # minimum number of characters of a text to forget; shorter texts occur in many requests by chance
 SAME = 0.8  # smallest share of common terms at which a newer request replaces an older one
@@ -24,7 +25,7 @@ SCHEMA = MetaData()
 _REQUESTS = Table(
     "skill_requests",
     SCHEMA,
-    Column("name", String(63), primary_key=True),
+    Column("name", String(LONGEST_NAME), primary_key=True),
     Column("generation", BigInteger, nullable=False, index=True),
     Column("requests", Text, nullable=False),
 )
@@ -70,7 +71,7 @@ class PastRequests:
         by_name: dict[str, list[tuple[str, str]]] = {}
         for name, request, *user in new:
             text = " ".join(request.split())[:MOST_CHARACTERS].encode(errors="replace").decode()
-            if text:
+            if text and len(name) <= LONGEST_NAME:
                 by_name.setdefault(name, []).append((text, user[0] if user else ""))
         if not by_name:
             return
