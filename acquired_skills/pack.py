@@ -26,6 +26,7 @@ from acquired_skills.tools.skill_source import SkillSource
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
+from engine.contract.tool_requests import ToolRequests
 from engine.stores.engine_lock import EngineLock
 from engine.stores.sqlite_file import DiskFull
 from sandbox.contract import Destination
@@ -103,7 +104,7 @@ async def open_pack(services: Services) -> Pack:
         store=store,
         ledger=ledger,
         catalog=catalog,
-        track=TrackRecord(ledger, failed, corrected, services.clock, learned),
+        track=TrackRecord(ledger, failed, corrected, services.clock),
         sandbox=services.sandbox,
         clock=services.clock,
         static_names=services.static_names,
@@ -129,6 +130,7 @@ async def open_pack(services: Services) -> Pack:
     async def aclose() -> None:
         watching.cancel()
         await asyncio.wait([watching])
+        await learned.aclose()
         await library.aclose()
         runs.close()
 
@@ -144,6 +146,7 @@ async def open_pack(services: Services) -> Pack:
             SkillTrials: trials,
             Distiller: Distiller(services.programs, services.sandbox),
             TrackRecord: library.track,
+            ToolRequests: learned,
         },
         aclose=aclose,
     )

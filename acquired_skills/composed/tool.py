@@ -75,7 +75,6 @@ class ComposedTool:
             raise
         await asyncio.to_thread(runs.forget, run)
         self._log(ctx, began, None)
-        self.library.track.keep_request(self.skill, ctx)
         if not self.library.track.keeps_state(self.skill):
             await self.library.judge(self.skill)
         return Produced(output, render(output)[1], tuple(dict.fromkeys(steps.side_effects)))

@@ -109,6 +109,7 @@ class Catalog:
         self._training_due = False
         self.skills: Mapping[str, Skill] = SkillsByName(self, ledger)
         self.gap = ""
+        self.ranking = ""  # which version of the learned ranking the last search used, and why
 
     def row(self, name: str) -> Row | None:
         """Return the row of a skill; None if it does not exist.
@@ -242,6 +243,7 @@ class Catalog:
             self._update(indexing)
             found = indexing.index.search(query, k, weigh)
             self._training_due = not self.gap and indexing.index.training_due()
+            self.ranking = indexing.index.ranking_note()
         except ConfigError as error:
             log.warning("%s", error)
         else:

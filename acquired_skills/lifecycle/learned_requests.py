@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Collection, Mapping
 
 from acquired_skills.store.past_requests import PastRequests
 from engine.contract.failure import ConfigError
@@ -14,32 +15,48 @@ log = logging.getLogger(__name__)
 
 
 class LearnedRequests:
-    """Buffers requests before `PastRequests` stores them. It belongs to one event loop. Call `aclose` at the end."""
+    """Buffers requests before `PastRequests` stores them (`ToolRequests`). It belongs to one event loop.
+
+    Call `aclose` at the end.
+    """
 
     def __init__(self, past: PastRequests, *, on: bool = True) -> None:
-        """Create an empty buffer. If `on` is false, requests are not recorded."""
+        """Create an empty buffer. If `on` is false, requests are neither recorded nor returned."""
         self._past = past
         self.on = on
-        self._waiting: list[tuple[str, str, str]] = []
+        self._waiting: dict[tuple[str, str, str], None] = {}  # in the order of the calls, each request once
         self._task: asyncio.Task[None] | None = None
 
-    def note(self, skill: str, request: str | None, user: str = "") -> None:
-        """Record that a skill succeeded for a request of a user. This needs a running event loop."""
+    def note(self, tool: str, request: str | None, user: str = "") -> None:
+        """Record that a tool succeeded for a request of a user. This needs a running event loop."""
         if not self.on or not request or not request.strip():
             return
-        self._waiting = [*self._waiting, (skill, request, user)][-MOST_WAITING:]
+        noted = (tool, request, user)
+        if noted in self._waiting:
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        self._waiting[noted] = None
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._later())
 
+    def generation(self) -> int:
+        """Return the generation of the stored requests."""
+        return self._past.generation() if self.on else 0
+
+    def of(self, names: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+        """Return the stored requests of these tools, oldest first."""
+        return self._past.of(names) if self.on else {}
+
     async def flush(self) -> None:
         """Write the buffer. If the records cannot be written, its content is dropped and the error is logged."""
-        batch, self._waiting = self._waiting, []
+        batch, self._waiting = list(self._waiting), {}
         if not batch:
             return
         try:
             await asyncio.to_thread(self._past.keep, batch)
         except (StoreBusy, ConfigError) as error:
-            log.warning("The requests of %d successful skill calls could not be stored: %s", len(batch), error)
+            log.warning("The requests of %d successful calls could not be stored: %s", len(batch), error)
 
     async def aclose(self) -> None:
         """Write the buffer and stop."""

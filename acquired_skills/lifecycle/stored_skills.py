@@ -137,6 +137,11 @@ class StoredSkills:
         """A sentence about what the last search could not cover; "" if it covered everything."""
         return self._catalog.gap
 
+    @property
+    def ranking(self) -> str:
+        """Which version of the learned ranking the last search used, and why; "" if nothing was trained yet."""
+        return self._catalog.ranking
+
     async def code(self, skill: Skill) -> bytes:
         """Return the source of exactly this version.
 

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from acquired_skills.lifecycle.judgement import earned_state, wilson_lower_bound
-from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.lifecycle.telemetry import Telemetry, counted
 from acquired_skills.model.skill import Skill, SkillState
 from acquired_skills.proof.admission_report import open_questions
@@ -13,10 +12,9 @@ from acquired_skills.store.corrected_calls import CorrectedCalls
 from acquired_skills.store.failed_inputs import FailedInput, FailedInputs
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.totals import SkillCall, VersionStats
-from engine.contract.context import CallContext, Clock
+from engine.contract.context import Clock
 from engine.contract.failure import FailureClass
 from engine.contract.turn import Turn
-from engine.turn.discovery import Discovery
 
 
 class TrackRecord:
@@ -28,18 +26,11 @@ class TrackRecord:
         failed: FailedInputs,
         corrected: CorrectedCalls,
         clock: Clock,
-        requests: LearnedRequests | None = None,
     ) -> None:
-        """Create a track record from its parts.
-
-        Args:
-            requests: Records the requests of successful calls; None if they are not recorded.
-        """
         self._ledger = ledger
         self._failed = failed
         self.corrected = corrected
         self._clock = clock
-        self._requests = requests
         self._telemetry = Telemetry(ledger)
         self._outcomes: dict[str, tuple[int, int, int]] = {}  # version, successes and failures by skill
 
@@ -82,18 +73,6 @@ class TrackRecord:
             one.name: 1 - 0.5 * wilson_lower_bound(one.failures, one.successes + one.failures)
             for one in self._ledger.failing(names)
         }
-
-    def keep_request(self, skill: Skill, ctx: CallContext) -> None:
-        """Record the request for which this skill succeeded, so that similar requests find it.
-
-        This is the query of the turn. Turns of MCP clients have none; there, it is the search that found the skill.
-        """
-        if self._requests is None:
-            return
-        request, discovery = ctx.turn.query, ctx.services.get(Discovery)
-        if request is None and discovery is not None:
-            request = discovery.query_that_found(skill.name, ctx.turn)
-        self._requests.note(skill.name, request, ctx.turn.user)
 
     def keeps_state(self, skill: Skill) -> bool:
         """Return whether the calls that this process has counted leave the state of a skill unchanged.
@@ -154,9 +133,7 @@ class TrackRecord:
         return known + [one for one in failed if all(one.arguments != each.arguments for each in corrected)]
 
     async def aclose(self) -> None:
-        """Write the buffers."""
-        if self._requests is not None:
-            await self._requests.aclose()
+        """Write the buffer."""
         await self._telemetry.aclose()
 
     def _known(self, skill: Skill) -> tuple[int, int, int]:

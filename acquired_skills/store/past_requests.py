@@ -1,4 +1,4 @@
-"""`PastRequests`: stores the requests for which skills were called successfully, for use in retrieval.
+"""`PastRequests`: stores the requests for which skills and other tools were called successfully, for use in retrieval.
 
 The requests are never shown. A row has the generation of its last change (a counter that every change increments), so
 that a process only needs to read the rows that other processes changed.
@@ -15,7 +15,8 @@ from engine.retrieval.terms import Terms
 from engine.stores.records import Records
 
 REQUESTS = "skill_requests"
-MOST_KEPT = 32  # maximum number of requests for one skill, over all its versions
+MOST_KEPT = 32  # maximum number of requests for one tool, over all its versions
+LONGEST_NAME = 200  # characters; names of remote tools consist of those of a module and of a tool
 MOST_CHARACTERS = 500  # maximum number of characters of one request
 SHORTEST_TEXT = 4  # minimum number of characters of a text to forget; shorter texts occur in many requests by chance
 SAME = 0.8  # smallest share of common terms at which a newer request replaces an older one
@@ -24,7 +25,7 @@ SCHEMA = MetaData()
 _REQUESTS = Table(
     "skill_requests",
     SCHEMA,
-    Column("name", String(63), primary_key=True),
+    Column("name", String(LONGEST_NAME), primary_key=True),
     Column("generation", BigInteger, nullable=False, index=True),
     Column("requests", Text, nullable=False),
 )
@@ -43,19 +44,19 @@ class PastRequests:
         return self._records.generation(REQUESTS)
 
     def changed(self, after: int = 0) -> dict[str, tuple[str, ...]]:
-        """Return the requests of the skills whose requests changed after a generation, oldest request first."""
+        """Return the requests of the tools whose requests changed after a generation, oldest request first."""
         query = select(_REQUESTS).where(_REQUESTS.c.generation > after)
         with self._records.read() as connection:
             return {row.name: _read(row.requests) for row in connection.execute(query)}
 
     def of(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return the requests of these skills, oldest first."""
+        """Return the requests of these tools, oldest first."""
         query = select(_REQUESTS).where(_REQUESTS.c.name.in_(list(names)))
         with self._records.read() as connection:
             return {row.name: _read(row.requests) for row in connection.execute(query)}
 
     def changed_next(self, after: tuple[int, str], limit: int) -> list[tuple[int, str]]:
-        """Return the generation and the name of the next skills whose requests changed, in the order of the changes.
+        """Return the generation and the name of the next tools whose requests changed, in the order of the changes.
 
         Args:
             after: The generation and the name that were read last.
@@ -66,11 +67,11 @@ class PastRequests:
             return [(row.generation, row.name) for row in connection.execute(query.limit(limit))]
 
     def keep(self, new: Sequence[tuple[str, str] | tuple[str, str, str]]) -> None:
-        """Store requests, given oldest first as (skill, request) or (skill, request, user)."""
+        """Store requests, given oldest first as (tool, request) or (tool, request, user)."""
         by_name: dict[str, list[tuple[str, str]]] = {}
         for name, request, *user in new:
             text = " ".join(request.split())[:MOST_CHARACTERS].encode(errors="replace").decode()
-            if text:
+            if text and len(name) <= LONGEST_NAME:
                 by_name.setdefault(name, []).append((text, user[0] if user else ""))
         if not by_name:
             return

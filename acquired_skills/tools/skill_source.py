@@ -75,12 +75,16 @@ class SkillSource:
     async def search(self, query: str, limit: int) -> Matches:
         """Return the listed skills nearest to a query, even if they fit poorly."""
         found = await self._library.search(query, limit, 0.0)
-        matches = [Match(self._tool(one.skill), one.fit) for one in found if one.score > 0]
+        matches = [
+            Match(self._tool(one.skill), one.fit, one.evidence.terms if one.evidence is not None else {})
+            for one in found
+            if one.score > 0
+        ]
         texts = await self._fitting(query)
         if (reader := self._reader(texts)) is not None:
             better = sum(one.fit >= texts[0].fit for one in matches)
             matches.insert(better, Match(reader, texts[0].fit))
-        return Matches(tuple(matches[:limit]), self._library.gap)
+        return Matches(tuple(matches[:limit]), self._library.gap, self._library.ranking)
 
     async def listed(self, name: str) -> Tool | None:
         """Return the listed skill with exactly this name."""

@@ -56,7 +56,6 @@ class SkillTool:
             if ctx.turn.trial:
                 return _answer(outcome)
             self._log(ctx, began, None)
-            self.library.track.keep_request(self.skill, ctx)
             if not self.library.track.keeps_state(self.skill):
                 await self.library.judge(self.skill)
             return _answer(outcome)

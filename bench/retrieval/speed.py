@@ -1,66 +1,46 @@
-"""Measures the latency and memory of each method, including the embedding of the query.
+"""Measures the latency and memory of each method, alone and combined, including the embedding of the query.
 
 Processor time is reported too, because it depends less on the load of the machine. Memory is measured in one process
-per method: how much more it has at its peak than a process that only reads the documents.
+per method: how much more of it is resident after some searches than in a process that only holds the documents.
 """
 
 import random
-import resource
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
-from bench.retrieval.methods import methods
 from bench.retrieval.public_data import Data, multiplied
+from bench.retrieval.speed_ways import SENTENCES, WAYS, opened
 from bench.searches import timed_searches
 from bench.table import show
-from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Document
-from engine.retrieval.index import HybridIndex
-from engine.retrieval.ranked import Ranked
-from engine.retrieval.reranking import SentenceReranker
 from engine.retrieval.stored_index import StoredIndex
-from engine.stores.embedder import Embedder, Vectors, WordLlamaEmbedder
-from engine.stores.records import Records
-from engine.stores.vector_cache import VectorCache
-from engine.stores.vectors import VectorStore
+from engine.stores.embedder import Embedder, WordLlamaEmbedder
+from engine.stores.sentence_embedder import SentenceEmbedder
 
 SIZES = (100, 5_000, 50_000)
 _AT_ONCE = 2_000  # documents written to an index at a time
-RETRIEVED = 8
-_LOADING_S = 60.0
 _MEMORY_QUERIES = 20
-
-
-class _RandomVectors(VectorCache):
-    """Returns random vectors for documents, because computing them is not part of a search."""
-
-    def __init__(self, dimensions: int) -> None:
-        super().__init__(Path("unused"), "random")
-        self._random = np.random.default_rng(7)
-        self._made: dict[str, Vectors] = {}
-        self._dimensions = dimensions
-
-    def get(self, texts: Iterable[str]) -> dict[str, Vectors]:
-        wanted = list(texts)
-        for text in wanted:
-            if text not in self._made:
-                vector = self._random.normal(size=self._dimensions).astype(np.float32)
-                self._made[text] = vector / np.linalg.norm(vector)
-        return {text: self._made[text] for text in wanted}
+_FIELDS = ("p50_ms", "p95_ms", "p99_ms", "cpu_p95_ms", "MiB")
+_PAGE_MIB = 4096 / 2**20
+Search = Callable[[str], object]
 
 
 def bench(
-    data: Data, embedder: Embedder, sentences: Embedder | None, rounds: int, console: Console
+    data: Data,
+    embedder: Embedder,
+    sentences: Embedder | None,
+    rounds: int,
+    console: Console,
+    *,
+    sizes: Sequence[int] = SIZES,
 ) -> list[dict[str, Any]]:
-    """Measure, print tables, and return their rows.
+    """Measure, print tables, and return their rows. Memory is measured at the last size.
 
     Args:
         data: The documents, which are multiplied, and the requests.
@@ -68,88 +48,64 @@ def bench(
         sentences: The sentence encoder, if it is installed.
         rounds: The number of requests timed at each size.
         console: Where to print.
+        sizes: The numbers of documents.
     """
-    rows = [*_small(data, embedder, rounds, console), *_latency(data, embedder, sentences, rounds, console)]
-    title = f"{len(data.documents)} tools in memory, milliseconds and MiB"
-    show(console, rows, "methods", title, "p50_ms", "p95_ms", "cpu_p95_ms", "MiB", ratio="ratio to words")
-    for size in SIZES:
-        fields = ("p50_ms", "p95_ms", "p99_ms", "cpu_p95_ms", "ratio")
-        show(console, rows, f"{size} skills", f"{size} skills, milliseconds", *fields, ratio="ratio to words")
+    texts = [one.text for one in random.Random(7).sample(data.requests, min(rounds, len(data.requests)))]
+    rows: list[dict[str, Any]] = []
+    for size in sizes:
+        documents = multiplied(data.documents, size)
+        with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder:
+            path = Path(folder) / "index.db"
+            _write(path, documents, embedder, console)
+            memory = _memory(documents, path, sentences is not None, texts) if size == sizes[-1] else {}
+            ways: dict[str, Search] = {
+                way: opened(way, documents, path, embedder, sentences)
+                for way in WAYS
+                if sentences is not None or way not in SENTENCES
+            }
+            timed = timed_searches(ways, texts, _what(size), console)
+            rows += [{**row, "MiB": memory.get(row["way"])} for row in timed]
+            rows += [_not_installed(size, way) for way in WAYS if way not in ways]
+    for size in sizes:
+        show(console, rows, _what(size), f"{_what(size)}, milliseconds", *_FIELDS, ratio="ratio to words")
     return rows
 
 
-def _small(data: Data, embedder: Embedder, rounds: int, console: Console) -> list[dict[str, Any]]:
-    """Measure the methods in memory, as the other parts use them."""
-    ways: dict[str, Callable[[str], object]] = {
-        way: method(data.documents) for way, method in methods(embedder).items()
-    }
-    texts = _sampled(data, rounds)
-    rows = timed_searches(ways, texts, "methods", console)
-    used = {way: _peak(data.documents, way, texts[:_MEMORY_QUERIES]) for way in ("", *ways)}
-    return [{**row, "MiB": round(used[row["way"]] - used[""])} for row in rows]
+def _what(size: int) -> str:
+    return f"{size} tools"
 
 
-def _peak(documents: Sequence[Document], way: str, texts: Sequence[str]) -> float:
-    """Return the peak memory, in MiB, of a new process that searches by the method `way`, or not at all if it is ""."""
+def _write(path: Path, documents: Sequence[Document], embedder: Embedder, console: Console) -> None:
+    index = StoredIndex(path, embedder)
+    for start in range(0, len(documents), _AT_ONCE):
+        index.apply({each.id: each for each in documents[start : start + _AT_ONCE]}, {})
+        if start and start % (5 * _AT_ONCE) == 0:
+            console.log(f"{start:,} of {len(documents):,} tools indexed")
+    index.close()
+
+
+def _not_installed(size: int, way: str) -> dict[str, Any]:
+    empty = dict.fromkeys((*_FIELDS, "ratio"))
+    return {"what": _what(size), "way": f"{way}: the encoder is not installed", "count": 0, **empty}
+
+
+def _memory(documents: Sequence[Document], path: Path, encoder: bool, texts: Sequence[str]) -> dict[str, int]:
+    """Return how many MiB each method takes in addition to the documents."""
+    some = texts[:_MEMORY_QUERIES]
+    used = {way: _resident(documents, path, way, some) for way in ("", *WAYS) if encoder or way not in SENTENCES}
+    return {way: round(mib - used[""]) for way, mib in used.items() if way}
+
+
+def _resident(documents: Sequence[Document], path: Path, way: str, texts: Sequence[str]) -> float:
+    """Return the resident memory, in MiB, of a new process that searches by a method; if it is "", not at all."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_use, documents, way, texts).result()
+        return pool.submit(_use, documents, path, way, texts).result()
 
 
-def _use(documents: Sequence[Document], way: str, texts: Sequence[str]) -> float:
+def _use(documents: Sequence[Document], path: Path, way: str, texts: Sequence[str]) -> float:
     if way:
-        search = methods(WordLlamaEmbedder())[way](documents)
+        search = opened(way, documents, path, WordLlamaEmbedder(), SentenceEmbedder() if way in SENTENCES else None)
         for text in texts:
             search(text)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _latency(
-    data: Data, embedder: Embedder, sentences: Embedder | None, rounds: int, console: Console
-) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for size in SIZES:
-        with tempfile.TemporaryDirectory() as folder:
-            records = Records.open(f"sqlite:///{folder}/records.db")
-            store = VectorStore(Path(folder) / "chroma", records)
-            collection = store.collection("skills_active", embedder.dimensions)
-            index = HybridIndex(collection, embedder)
-            documents = multiplied(data.documents, size)
-            index.load(documents, partial(_log_progress, console))
-            stored = StoredIndex(Path(folder) / "index.db", embedder)
-            for start in range(0, len(documents), _AT_ONCE):
-                stored.apply({each.id: each for each in documents[start : start + _AT_ONCE]}, {})
-            words = Bm25()
-            for each in documents:
-                words.add(each.id, each.fields)
-            ways: dict[str, Callable[[str], object]] = {
-                "words": lambda text, words=words: words.search(text, RETRIEVED),  # type: ignore[misc]
-                "meaning": lambda text, c=collection: c.query(embedder.embed([text])[0], RETRIEVED),  # type: ignore[misc]
-                "ours, in memory": lambda text, index=index: index.search(text, RETRIEVED),  # type: ignore[misc]
-                "ours": lambda text, stored=stored: stored.search(text, RETRIEVED),  # type: ignore[misc]
-            }
-            if sentences is not None:
-                texts = {each.id: each.sentences for each in documents}
-                ways["ours + sentences"] = _reranked(stored, sentences, texts)
-            rows += timed_searches(ways, _sampled(data, rounds), f"{size} skills", console)
-            stored.close()
-            store.close()
-            records.close()
-    return rows
-
-
-def _reranked(
-    index: StoredIndex, sentences: Embedder, texts: Mapping[str, Sequence[str]]
-) -> Callable[[str], list[Ranked]]:
-    reranker = SentenceReranker(lambda: sentences, _RandomVectors(sentences.dimensions))
-    reranker.rerank("", [], {}, {})
-    reranker.wait(_LOADING_S)
-    return lambda text: reranker.rerank(text, index.search(text, reranker.depth), texts, {})
-
-
-def _sampled(data: Data, rounds: int) -> list[str]:
-    return [one.text for one in random.Random(7).sample(data.requests, min(rounds, len(data.requests)))]
-
-
-def _log_progress(console: Console, done: int, total: int) -> None:
-    if done % 10_000 == 0:
-        console.log(f"{done:,} of {total:,} vectors")
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * _PAGE_MIB

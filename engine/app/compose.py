@@ -32,6 +32,7 @@ from engine.contract.ports import Ports
 from engine.contract.prompt_block import PromptBlock
 from engine.contract.run_summary import RunObserver
 from engine.contract.source import ToolSource
+from engine.contract.tool_requests import ToolRequests
 from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import ContextBinder
 from engine.dispatch.call_secrets import CallSecrets
@@ -68,8 +69,10 @@ from engine.stores.run_journal import RunJournal
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
 from engine.turn.availability import BRIDGE
-from engine.turn.discovery import Discovery, DiscoverySource
+from engine.turn.discovery import Discovery
+from engine.turn.discovery_tools import DiscoverySource
 from engine.turn.look_up import LookUp
+from engine.turn.request_learning import RequestLearning
 from sandbox.agent_sandbox import has_bridges
 from sandbox.contract import Sandbox, SandboxError
 from sandbox.secrets.secret import Secret
@@ -217,7 +220,13 @@ async def compose(
         disabled=lambda: registries.tools.disabled,
         look_again=None if watch.final else later_requirements(watch, lasting_requirements),
     )
-    discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
+    discovery = Discovery(
+        lambda: registry.sources,
+        assembly,
+        search.embedder,
+        opened.provides.get(ToolRequests),
+        fits=settings.skills.fits,
+    )
     people, waits, granted = people or People(), PersonWaits(), GrantedApprovals()
     approval = approval_guard(settings, people, waits, granted)
     provides: dict[type, Any] = {
@@ -242,7 +251,11 @@ async def compose(
         chains=chains,
         offered=LookUp(assembly, lambda: registry.sources),
         access_guards=(agents, AnnotationLog(), registries.tools, Access()),
-        guards=[*first, *asking_guards(settings, people, approval)],
+        guards=[
+            *first,
+            *asking_guards(settings, people, approval),
+            *learning_guards(opened.provides.get(ToolRequests), discovery, lasting_requirements),
+        ],
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, databases.lock, clock)),
         watched=watched_calls(home, settings, databases.lock, clock, stack),
         recorder=trail,
@@ -332,6 +345,13 @@ def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -
     if settings.policy.approval != "off":
         asking.append(approval)
     return asking
+
+
+def learning_guards(
+    requests: ToolRequests | None, discovery: Discovery, configured: frozenset[str]
+) -> list[RequestLearning]:
+    """Return the guard that records the requests of successful calls, unless no pack stores them."""
+    return [] if requests is None else [RequestLearning(requests, discovery, configured)]
 
 
 def watched_calls(

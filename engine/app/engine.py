@@ -48,6 +48,7 @@ from engine.turn.discovery import Discovery
 from engine.turn.paging import PAGE, ToolPage, tool_page, tool_pages
 from engine.turn.prompt_blocks import prompt_blocks
 from engine.turn.run_observers import notify
+from engine.turn.tool_fit import RatedTools
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
@@ -279,6 +280,10 @@ class Engine:
             ToolFailure: There is no tool of this name that the turn may call. The message suggests similar names.
         """
         return await self.need(Discovery).describe(name, await self._turns.create(turn))
+
+    async def rate_tools(self, query: str, turn: Turn | None = None, limit: int = 10) -> RatedTools:
+        """Return how well those tools of a turn fit a request that match it best, whether or not they fit."""
+        return await self.need(Discovery).rate(query, await self._turns.create(turn), limit)
 
     async def audit(self, limit: int = 50) -> list[dict[str, Any]]:
         """Return the recorded calls, newest first, including those that have just ended."""

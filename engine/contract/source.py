@@ -5,7 +5,7 @@ a branch inside one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from engine.contract.context import CallContext
@@ -88,10 +88,12 @@ class Match:
 
     Attributes:
         fit: The probability that it is useful, 0 to 1; comparable between sources.
+        evidence: The summands of the log-odds of `fit`, by name; empty if they are not known.
     """
 
     tool: Tool
     fit: float
+    evidence: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,12 @@ class Matches:
 
     Attributes:
         gap: What could not be searched, and why; "" for nothing.
+        ranking: Which version of a learned ranking was used, and why; "" for none.
     """
 
     found: tuple[Match, ...] = ()
     gap: str = ""
+    ranking: str = ""
 
 
 @runtime_checkable

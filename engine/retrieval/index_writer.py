@@ -17,19 +17,19 @@ from engine.retrieval.document import Document
 from engine.retrieval.index_file import read_meta, select_in
 from engine.retrieval.learned_ranking import hashed
 from engine.retrieval.naming import folded
-from engine.retrieval.stored_ranking import packed
+from engine.retrieval.stored_ranking import CHANGES, packed
 from engine.retrieval.terms import Terms
 from engine.retrieval.vector_table import FREE, VECTOR_CHUNK
 from engine.stores.embedder import Embedder, Vectors
 
-FORMAT = "2"
+FORMAT = "3"
 POSTING_CHUNK = 4096  # consecutive slots (document numbers) whose postings share a row
 HASH_CHARACTERS = 16
 TABLES = """
 CREATE TABLE documents (
     slot INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, called TEXT NOT NULL, folded TEXT NOT NULL,
     head INTEGER NOT NULL, terms BLOB NOT NULL, words BLOB NOT NULL, vectors BLOB NOT NULL, hashes TEXT NOT NULL,
-    hashed BLOB NOT NULL
+    hashed BLOB NOT NULL, changed INTEGER NOT NULL
 );
 CREATE INDEX documents_by_name ON documents (folded);
 CREATE TABLE terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE, holders INTEGER NOT NULL);
@@ -38,7 +38,8 @@ CREATE TABLE postings (term INTEGER, chunk INTEGER, data BLOB NOT NULL, PRIMARY 
 CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, owners BLOB NOT NULL, data BLOB NOT NULL);
 CREATE INDEX vectors_by_epoch ON vectors (epoch);
 CREATE TABLE models (
-    version INTEGER PRIMARY KEY, samples INTEGER NOT NULL, documents INTEGER NOT NULL, matrix BLOB NOT NULL
+    version INTEGER PRIMARY KEY, samples INTEGER NOT NULL, documents INTEGER NOT NULL, matrix BLOB NOT NULL,
+    changes INTEGER NOT NULL, checked INTEGER NOT NULL, note TEXT NOT NULL
 );
 """
 
@@ -98,6 +99,8 @@ class IndexWriter:
         parts = {id_: self._parts(document) for id_, document in documents.items() if document is not None}
         epoch = int(read_meta(connection, "epoch") or 0) + 1
         changes = _Changes()
+        texts_before = self._texts_before(connection, documents)
+        changed = int(read_meta(connection, CHANGES) or 0)
         known = self._remove(connection, documents, changes)
         terms = self._terms(connection, {term for each in parts.values() for term in each.impacts})
         words = self._words(connection, {word: terms[t] for each in parts.values() for t, word in each.words.items()})
@@ -114,6 +117,9 @@ class IndexWriter:
             for term, impact in each.impacts.items():
                 changes.set_impact(terms[term], slot, impact)
                 changes.add_holders(terms[term], 1)
+            hashes, changed_at = texts_before.pop(id_, (frozenset(), 0))
+            differing = len(hashes.symmetric_difference(each.hashes))
+            changed += differing
             called = each.document.called
             row = (slot, id_, called, folded(called), each.head)
             blobs = (
@@ -122,15 +128,20 @@ class IndexWriter:
                 np.array(numbers, dtype=np.uint32).tobytes(),
             )
             connection.execute(
-                "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?,?,?,?,?,?)",
-                (*row, *blobs, " ".join(each.hashes), packed([hashed(self._splitter.of(text)) for text in each.texts])),
+                "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                (
+                    *(*row, *blobs, " ".join(each.hashes)),
+                    packed([hashed(self._splitter.of(text)) for text in each.texts]),
+                    changed if differing else changed_at,
+                ),
             )
+        changed += sum(len(hashes) for hashes, _ in texts_before.values())
         for id_, (_, old) in known.items():
             positions.free(old)
             connection.execute("DELETE FROM documents WHERE id = ?", (id_,))
         self._store(connection, changes, epoch)
         count = connection.execute("SELECT count(*) FROM documents").fetchone()[0]
-        meta = {**notes, "epoch": str(epoch), "documents": str(count)}
+        meta = {**notes, "epoch": str(epoch), "documents": str(count), CHANGES: str(changed)}
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     def _parts(self, document: Document) -> _Parts:
@@ -143,6 +154,12 @@ class IndexWriter:
 
     def _hash(self, text: str) -> str:
         return hashlib.sha256(f"{self._embedder.name}\0{text}".encode()).hexdigest()[:HASH_CHARACTERS]
+
+    @staticmethod
+    def _texts_before(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, tuple[frozenset[str], int]]:
+        """Return the hashes of the texts of these documents, and the number of changes at their last change, by id."""
+        rows = select_in(connection, "SELECT id, hashes, changed FROM documents WHERE id", ids)
+        return {id_: (frozenset(hashes.split()), changed) for id_, hashes, changed in rows}
 
     def _remove(
         self, connection: sqlite3.Connection, ids: Iterable[str], changes: _Changes

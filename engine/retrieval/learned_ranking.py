@@ -26,6 +26,7 @@ MOST_HELD = 200  # number of newest requests that a new model is tested with
 LEAST_HELD = 10  # fewer requests would make a test unreliable
 LEAST_SAMPLES = 20
 GROWTH = 0.1  # share of samples that must have changed before a model is trained again
+CHECKED = 0.01  # share of samples that must have changed before a model is compared with the one before it again
 _SIGN = 1 << 30
 
 Floats = npt.NDArray[np.float32]
@@ -116,24 +117,45 @@ def reciprocal_rank(matrix: Floats | None, samples: Floats, owners: Ints, held: 
     return float((1 / (scores >= right[:, np.newaxis]).sum(axis=1)).mean())
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """The model to use from now on, and why.
+
+    Attributes:
+        model: The model; None to rank without one.
+        note: How it was chosen, as a sentence for people.
+    """
+
+    model: LearnedRanking | None
+    note: str
+
+
 def trained(
     old: LearnedRanking | None, samples: Floats, owners: Ints, held: Ints, background: Floats
-) -> LearnedRanking | None:
-    """Train a model, and compare it with the old one on the newest requests, which are held out for this test.
+) -> TrainingResult:
+    """Train a model, and compare it with the old one on the latest requests, which are held out for this test.
 
     Returns:
-        The new model; the old one with the new number of samples, if the new one is worse; None if neither is better
-        than no model.
+        The new model; the old one with the new number of samples, if the new one is worse; no model if neither is
+        better than none.
     """
     documents = int(owners.max()) + 1
     kept = np.ones(len(samples), dtype=bool)
     kept[held] = False
     version = old.version + 1 if old is not None else 1
+    note = f"trained with {len(samples):,} texts"
     if len(held) >= LEAST_HELD:
         new = reciprocal_rank(second_moments(samples[kept], background), samples, owners, held)
         before = reciprocal_rank(old.matrix, samples, owners, held) if old is not None else 0.0
-        if max(new, before) < reciprocal_rank(None, samples, owners, held):
-            return None
+        plain = reciprocal_rank(None, samples, owners, held)
+        scores = f"mean reciprocal rank of the {len(held):,} latest requests: {new:.3f}, without a model {plain:.3f}"
+        if old is not None:
+            scores += f", with the version before {before:.3f}"
+        note = f"{note}; {scores}"
+        if max(new, before) < plain:
+            return TrainingResult(None, f"not used, since it ranks worse than no model ({scores})")
         if old is not None and new < before:
-            return LearnedRanking(old.version, old.matrix, len(samples), documents)
-    return LearnedRanking(version, second_moments(samples, background), len(samples), documents)
+            model = LearnedRanking(old.version, old.matrix, len(samples), documents)
+            return TrainingResult(model, f"kept, since a newly trained one ranks worse ({scores})")
+    model = LearnedRanking(version, second_moments(samples, background), len(samples), documents)
+    return TrainingResult(model, note)

@@ -138,18 +138,26 @@ class StoredIndex(SharedIndex[Document]):
             rows, vector = self._rows.of(connection, slots).values(), self._embedder.embed([query])[0]
             return self._learned.shares(self._terms.with_words(query), vector, rows, self._table.vectors)
 
+    def ranking_note(self) -> str:
+        """Return which version of the learned ranking is used, and why; "" if nothing was trained yet."""
+        with self._reading() as connection:
+            self._catch_up(connection)
+            return self._learned.note
+
     def training_due(self) -> bool:
-        """Return whether enough has changed since the last training for `train` to be worthwhile."""
+        """Return whether enough has changed for `train` to be worthwhile."""
         with self._reading() as connection:
             self._catch_up(connection)
             return self._learned.due(self._table.used)
 
     def train(self) -> bool:
-        """Train the learned ranking if enough has changed since the last time.
+        """Compare the newest version of the learned ranking with the one before it, or train a new one.
+
+        If the version before ranks the latest requests better, it is used again at once. Otherwise a new version is
+        trained if enough has changed; if the current model, or none, ranks the latest requests better, that is used.
 
         Returns:
-            Whether a new version was stored. If the old model, or no model, ranks the newest requests better, the new
-            version contains that instead.
+            Whether anything was due, and its result was stored.
         """
         if not self.training_due():
             return False
@@ -157,9 +165,9 @@ class StoredIndex(SharedIndex[Document]):
             self._catch_up(connection)
             training = self._learned.training(connection, self._table.vectors, self._opened_background())
         with self._blas.limit(limits=1, user_api="blas"):
-            row = training()  # without the lock, so that searches need not wait
+            store = training()  # without the lock, so that searches need not wait
         with self._lock:
-            return self._file.write(lambda connection: self._learned.store(connection, row))
+            return self._file.write(store)
 
     def vectors_of(self, ids: Iterable[str]) -> tuple[list[str], Vectors]:
         """Return the names and the vectors of these documents, to be added to a vector store.

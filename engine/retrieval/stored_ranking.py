@@ -3,31 +3,39 @@
 A version is one matrix, which says how much each feature counts. A document's weights are not stored, but calculated
 from its texts. Therefore the model needs no memory per document, and a past request that is added to a document's
 texts takes effect at once, without training.
+
+The version before the newest one is kept. If it ranks the requests that have come since then better, it is used again.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.retrieval.background import Background, background_lines
 from engine.retrieval.candidate_rows import CandidateRow
+from engine.retrieval.index_file import read_meta
 from engine.retrieval.learned_ranking import (
     BUCKETS,
+    CHECKED,
     DENSE,
     GROWTH,
+    LEAST_HELD,
     LEAST_SAMPLES,
     MOST_HELD,
     LearnedRanking,
     features,
     hashed,
+    reciprocal_rank,
     trained,
 )
 from engine.retrieval.ranked import LearnedShares
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Vectors
 
+CHANGES = "changes"  # in the table `meta`: how many texts were added, replaced or removed so far
 _KEPT = 2  # versions
 
 Ints = npt.NDArray[np.integer]
@@ -39,34 +47,41 @@ class StoredRanking:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._version = 0
-        self._trained_with = 0
+        self._read = _Row()
+        self._changes = 0
+        self._has_previous = False
         self.model: LearnedRanking | None = None
+
+    @property
+    def note(self) -> str:
+        """How the newest version was chosen, for people; "" if nothing was trained yet."""
+        return f"version {self._read.version}, {self._read.note}" if self._read.version else ""
 
     def forget(self) -> None:
         """Discard everything in memory that was read from the file."""
-        self._version, self._trained_with, self.model = 0, 0, None
+        self._read, self._changes, self._has_previous, self.model = _Row(), 0, False, None
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Read the newest version unless it has been read already."""
-        query = "SELECT version, samples, documents FROM models ORDER BY version DESC LIMIT 1"
-        row = connection.execute(query).fetchone() or (0, 0, 0)
-        self._trained_with = row[1]
-        if row[0] != self._version:
-            matrix = connection.execute("SELECT matrix FROM models WHERE version = ?", row[:1]).fetchone()[0]
-            size = int((len(matrix) // np.dtype(np.float32).itemsize) ** 0.5)
-            loaded = np.frombuffer(matrix, dtype=np.float32).reshape(size, size)
-            self.model = LearnedRanking(row[0], loaded, row[1], row[2]) if size else None
-            self._version = row[0]
+        self._changes = int(read_meta(connection, CHANGES) or 0)
+        query = "SELECT version, samples, documents, changes, checked, note FROM models ORDER BY version DESC LIMIT 2"
+        rows = [_Row(*row) for row in connection.execute(query)]
+        newest = rows[0] if rows else _Row()
+        self._has_previous = len(rows) > 1
+        if (newest.version, newest.changes) != (self._read.version, self._read.changes):
+            self.model = _model(connection, newest)
+        self._read = newest
 
     def due(self, samples: int) -> bool:
-        """Return whether a model should be trained.
+        """Return whether `training` should be called: enough texts were added, replaced or removed.
 
         Args:
             samples: Number of vectors in the index.
         """
-        changed = abs(samples - self._trained_with)
-        return samples >= LEAST_SAMPLES and changed >= max(GROWTH * self._trained_with, 1)
+        read, changes = self._read, self._changes
+        trains = changes - read.changes >= max(GROWTH * read.samples, 1)
+        checks = self._has_previous and changes - read.checked >= max(LEAST_HELD, CHECKED * read.samples)
+        return samples >= LEAST_SAMPLES and (trains or checks)
 
     def scores(self, request: str, vector: Vectors, rows: Sequence[CandidateRow], vectors: Vectors) -> Floats | None:
         """Return the score of each of these documents for a request, or None without a model.
@@ -120,35 +135,105 @@ class StoredRanking:
 
     def training(
         self, connection: sqlite3.Connection, vectors: Vectors, background: Background
-    ) -> Callable[[], tuple[int, int, int, bytes]]:
-        """Read everything that is needed to train a model.
+    ) -> Callable[[], Callable[[sqlite3.Connection], None]]:
+        """Read everything that is needed to compare versions, and to train one.
 
         Returns:
-            A function that trains a model and returns a row for the table of versions. With tens of thousands of
-            documents it takes seconds. It may be called without holding the lock.
+            A function that compares the newest version with the one before it and, if that is not better, trains a new
+            version if one is due. With tens of thousands of documents it takes seconds, and may be called without
+            holding the lock. It returns a function that stores the result.
         """
-        rows = connection.execute("SELECT vectors, hashed FROM documents ORDER BY slot").fetchall()
+        query = "SELECT vectors, hashed, changed FROM documents ORDER BY slot"
+        rows = connection.execute(query).fetchall()
         positions = [np.frombuffer(row[0], dtype=np.uint32) for row in rows]
         embedded = vectors[np.concatenate(positions)]
         of_lines = [hashed(self._terms.of(line)) for line in background_lines()]
-        old, version = self.model, self._version + 1
+        newest, old, changes = self._read, self.model, self._changes
+        query = "SELECT version, samples, documents, changes, checked, note FROM models WHERE version < ?"
+        before = connection.execute(f"{query} ORDER BY version DESC LIMIT 1", (newest.version,)).fetchone()
+        previous = _Row(*before) if before is not None else _Row()
+        former = _model(connection, previous)
+        trains = changes - newest.changes >= max(GROWTH * newest.samples, 1)
 
-        def train() -> tuple[int, int, int, bytes]:
+        def train() -> Callable[[sqlite3.Connection], None]:
             samples = features([each for row in rows for each in unpacked(row[1])], embedded)
             owners = np.repeat(np.arange(len(rows)), [len(each) for each in positions])
-            newest = np.cumsum([len(each) for each in positions]) - 1
-            newest = newest[[len(each) > 1 for each in positions]]
-            held = newest[:: max(1, -(-len(newest) // MOST_HELD))]
-            model = trained(old, samples, owners, held, features(of_lines, background.vectors))
-            return version, len(samples), len(rows), model.matrix.tobytes() if model is not None else b""
+            counts = np.array([len(each) for each in positions])
+            changed = np.array([row[2] for row in rows])
+            latest = np.flatnonzero(counts > 1)
+            latest = latest[np.argsort(-changed[latest], kind="stable")][:MOST_HELD]
+            last = np.cumsum(counts) - 1  # the newest request of each document
+            unseen = last[latest[changed[latest] > newest.changes]]
+            if previous.version and len(unseen) >= LEAST_HELD:
+                now, then = (reciprocal_rank(_matrix(each), samples, owners, unseen) for each in (old, former))
+                if now < then:
+                    note = (
+                        f"rolled back to version {previous.version}, since version {newest.version} ranked the "
+                        f"{len(unseen):,} latest requests worse (mean reciprocal rank {now:.3f} instead of {then:.3f})"
+                    )
+                    row = _Row(newest.version + 1, len(samples), len(rows), changes, changes, note)
+                    return lambda connection: _replace(connection, row, former, keep=1)
+            if not trains:
+                row = replace(newest, checked=changes)
+                return lambda connection: _mark(connection, row)
+            result = trained(old, samples, owners, last[latest], features(of_lines, background.vectors))
+            row = _Row(newest.version + 1, len(samples), len(rows), changes, changes, result.note)
+            same = old is None if result.model is None else old is not None and result.model.version == old.version
+            if same and newest.version:
+                row = replace(row, version=newest.version)
+                return lambda connection: _mark(connection, row)
+            return lambda connection: _replace(connection, row, result.model, keep=_KEPT)
 
         return train
 
-    @staticmethod
-    def store(connection: sqlite3.Connection, row: tuple[int, int, int, bytes]) -> None:
-        """Add a version, and delete all but the newest `_KEPT` versions."""
-        connection.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?)", row)
-        connection.execute("DELETE FROM models WHERE version <= ?", (row[0] - _KEPT,))
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the table of versions without its matrix.
+
+    Attributes:
+        changes: The number of texts that had been added, replaced or removed when it was trained.
+        checked: The same number when it was last compared with the version before it.
+    """
+
+    version: int = 0
+    samples: int = 0
+    documents: int = 0
+    changes: int = 0
+    checked: int = 0
+    note: str = ""
+
+
+def _model(connection: sqlite3.Connection, row: _Row) -> LearnedRanking | None:
+    """Read the model of a version; None if there is no version, or if the version is to rank without a model."""
+    found = connection.execute("SELECT matrix FROM models WHERE version = ?", (row.version,)).fetchone()
+    if found is None or not found[0]:
+        return None
+    size = int((len(found[0]) // np.dtype(np.float32).itemsize) ** 0.5)
+    matrix = np.frombuffer(found[0], dtype=np.float32).reshape(size, size)
+    return LearnedRanking(row.version, matrix, row.samples, row.documents)
+
+
+def _matrix(model: LearnedRanking | None) -> Floats | None:
+    return model.matrix if model is not None else None
+
+
+def _replace(connection: sqlite3.Connection, row: _Row, model: LearnedRanking | None, keep: int) -> None:
+    """Add a version, and delete all but the newest `keep` versions. Do nothing if another process was faster."""
+    if connection.execute("SELECT 1 FROM models WHERE version >= ?", (row.version,)).fetchone():
+        return
+    matrix = model.matrix.tobytes() if model is not None else b""
+    values = (row.version, row.samples, row.documents, matrix, row.changes, row.checked, row.note)
+    connection.execute("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    connection.execute("DELETE FROM models WHERE version <= ?", (row.version - keep,))
+
+
+def _mark(connection: sqlite3.Connection, row: _Row) -> None:
+    """Store everything about a version except its matrix, which stays."""
+    connection.execute(
+        "UPDATE models SET samples = ?, documents = ?, changes = ?, checked = ?, note = ? WHERE version = ?",
+        (row.samples, row.documents, row.changes, row.checked, row.note, row.version),
+    )
 
 
 def packed(texts: Sequence[Sequence[int]]) -> bytes:

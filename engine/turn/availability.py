@@ -60,7 +60,7 @@ def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> s
     This flow lists only the tools of discovery, which find and call all others, and the tool that runs programs, if
     these can call tools.
     """
-    if not turn.use_tool_search_flow or spec.category == DISCOVERY or _calls_others(spec, configured):
+    if not turn.use_tool_search_flow or always_listed(spec, configured):
         return ""
     return "found by discovery"
 
@@ -76,8 +76,10 @@ def programs_or_single_calls(tools: Tools) -> tuple[Tools, list[Dropped]]:
     return kept, [Dropped(EXECUTE_TOOL, "programs call the tools")] if len(kept) < len(tools) else []
 
 
-def _calls_others(spec: ToolSpec, configured: frozenset[str]) -> bool:
-    return BRIDGE in configured and spec.meta.get(RUNS_PROGRAMS) is True and spec.origin is Origin.STATIC
+def always_listed(spec: ToolSpec, configured: frozenset[str]) -> bool:
+    """Return whether the tool is also on the lists of the tool search flow, so that nobody has to find it."""
+    calls_others = BRIDGE in configured and spec.meta.get(RUNS_PROGRAMS) is True and spec.origin is Origin.STATIC
+    return calls_others or spec.category == DISCOVERY
 
 
 def enabled(tools: Tools, disabled: Mapping[str, str]) -> tuple[Tools, list[Dropped]]:

@@ -1,41 +1,25 @@
-"""Discovery: three tools that find and call all other tools, for lists too long to show (DISC-1, DISC-2).
-
-Each of the three sees only the tools that the turn's user and agent may call. `execute_tool` is not a call of its own:
-the pipeline runs the named tool, with that tool's deadline, policy and audit. Where programs can call tools, `execute`
-is listed instead of it (CODE-5).
-"""
+"""`Discovery`: finds, looks up and pages through the tools that a turn may call (DISC-1)."""
 
 import asyncio
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import merge
-from math import inf
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
-from engine.contract.result import ToolCall
 from engine.contract.source import PagedSource, Tool, ToolSource
-from engine.contract.spec import META_TOOL, Annotations, Origin, ToolSpec
+from engine.contract.spec import Origin, ToolSpec
+from engine.contract.tool_requests import ToolRequests
 from engine.contract.turn import Turn
-from engine.formats.spec_json import spec_to_json
-from engine.registry.decorate import tool
-from engine.registry.static import StaticSource
 from engine.turn.assembly import Assembly
-from engine.turn.availability import DISCOVERY
 from engine.turn.look_up import LookUp, everything
 from engine.turn.paging import tool_page
+from engine.turn.tool_fit import RatedTools, ToolFit, merged
 
 if TYPE_CHECKING:
     from engine.stores.embedder import Embedder
     from engine.turn.tool_index import ToolIndex
 
-SOURCE = "discovery"
-_READS = Annotations(read_only=True, idempotent=True)
-_MOST_FOUND = 50
 _MOST_LOOKED_AT = 1_000  # the most search results to examine; more than needed, since the turn may not call all of them
 _PAGE = 100
 _MOST_AGENTS = 1_000  # whose latest searches are remembered
@@ -48,11 +32,15 @@ class Listing:
     Attributes:
         next: The value of `after` for the next page; "" on the last page.
         gap: What was not searched, and why; "" if everything was searched.
+        nearest: If nothing fits, the tools that are nearest to the query nevertheless.
+        least: The least probability at which a tool fits.
     """
 
     specs: Sequence[ToolSpec]
     next: str = ""
     gap: str = ""
+    nearest: Sequence[ToolFit] = ()
+    least: float = 0.0
 
 
 class Discovery:
@@ -67,6 +55,9 @@ class Discovery:
         sources: Callable[[], Sequence[ToolSource]],
         assembly: Assembly,
         embedder: "Callable[[], Embedder]",
+        requests: ToolRequests | None = None,
+        *,
+        fits: float = 0.0,
     ) -> None:
         """Create the service.
 
@@ -74,31 +65,51 @@ class Discovery:
             sources: Returns all sources except the source of the discovery tools.
             assembly: Builds the lists of tools.
             embedder: Returns the embedder. Called in a thread at the first search.
+            requests: The requests for which tools have succeeded; None if they are not stored.
+            fits: The least probability of being useful at which a tool is said to fit. With 0, every tool fits.
         """
+        self._fits = fits
         self._sources = sources
         self._assembly = assembly
         self._embedder = embedder
+        self._requests = requests
         self._look_up = LookUp(assembly, sources)
         self._index: ToolIndex | None = None
         self._lock = asyncio.Lock()
         self._latest: OrderedDict[str, tuple[str, frozenset[str]]] = OrderedDict()
 
     async def search(self, query: str, turn: Turn, limit: int) -> Listing:
-        """Return the tools that best match the query, best first, and remember what was found for this agent."""
-        found = await self._search(query, turn, limit)
+        """Return the tools that best match the query, best first, and remember what was found for this agent.
+
+        If no tool fits, the listing has no tools, but the nearest ones as such.
+        """
+        rated, specs = await self._search(query, turn, limit)
         if not turn.trial:
-            self._latest[turn.agent_key] = (query, frozenset(spec.name for spec in found.specs))
+            self._latest[turn.agent_key] = (query, frozenset(one.name for one in rated.found[:limit]))
             self._latest.move_to_end(turn.agent_key)
             if len(self._latest) > _MOST_AGENTS:
                 self._latest.popitem(last=False)
-        return found
+        if not rated.any_fits:
+            return Listing((), gap=rated.gap, nearest=rated.found[:limit], least=rated.least)
+        return Listing([specs[one.name] for one in rated.found[:limit]], gap=rated.gap)
+
+    async def rate(self, query: str, turn: Turn, limit: int) -> RatedTools:
+        """Return how well the tools fit that best match the query, whether or not they fit. Nothing is remembered."""
+        rated, _ = await self._search(query, turn, limit)
+        return replace(rated, found=rated.found[:limit])
+
+    @property
+    def searched(self) -> bool:
+        """Whether any agent of this engine has searched for tools."""
+        return bool(self._latest)
 
     def query_that_found(self, name: str, turn: Turn) -> str | None:
         """Return the query of this agent's latest search if it found the tool of this name; otherwise None."""
         query, names = self._latest.get(turn.agent_key, ("", frozenset()))
         return query if name in names else None
 
-    async def _search(self, query: str, turn: Turn, limit: int) -> Listing:
+    async def _search(self, query: str, turn: Turn, limit: int) -> tuple[RatedTools, Mapping[str, ToolSpec]]:
+        """Return at least `limit` matching tools if there are as many, and their specs by name."""
         wanted = limit
         while True:
             found = await self._candidates(query, turn, wanted)
@@ -107,9 +118,9 @@ class Discovery:
             wanted *= 5  # some of the results may not be callable in this turn
         async with self._lock:
             static = await asyncio.to_thread(self._ranked, query, list(found.others.values()), limit)
-        best = _merged(static, *found.rankings)[:limit]
         specs = {**found.others, **found.acquired}
-        return Listing([specs[name] for name in best if name in specs], gap="; ".join(found.gaps))
+        best = [one for one in merged(static, *found.rankings) if one.name in specs]
+        return RatedTools(best, self._fits, "; ".join(found.gaps), "; ".join(dict.fromkeys(found.notes))), specs
 
     async def page(self, turn: Turn, after: str = "") -> Listing:
         """Return the next page of tools, sorted by name.
@@ -151,25 +162,26 @@ class Discovery:
             if not isinstance(source, PagedSource):
                 return await source.tools(turn)
             matches = await source.search(query, limit)
-            found.rankings.append([(one.tool.spec.name, one.fit) for one in matches.found])
+            found.rankings.append([ToolFit(one.tool.spec.name, one.fit, one.evidence) for one in matches.found])
             found.looked_at.append(len(matches.found))
             found.gaps.extend([matches.gap] if matches.gap else [])
+            found.notes.extend([matches.ranking] if matches.ranking else [])
             return [one.tool for one in matches.found]
 
         listed = await self._assembly.active_list(self._sources(), everything(turn), ask)
-        names = {name for ranking in found.rankings for name, _ in ranking}
+        names = {one.name for ranking in found.rankings for one in ranking}
         for tool_ in listed.tools:
             spec = tool_.spec
             of_paged = spec.name in names and spec.origin is not Origin.STATIC  # a static tool of that name wins
             (found.acquired if of_paged else found.others)[spec.name] = spec
-        found.rankings[:] = [[one for one in ranking if one[0] in found.acquired] for ranking in found.rankings]
+        found.rankings[:] = [[one for one in ranking if one.name in found.acquired] for ranking in found.rankings]
         return found
 
-    def _ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[tuple[str, float]]:
+    def _ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[ToolFit]:
         if self._index is None:
             from engine.turn.tool_index import ToolIndex  # noqa: PLC0415 -- numpy, which listing tools does not need
 
-            self._index = ToolIndex(self._embedder())
+            self._index = ToolIndex(self._embedder(), self._requests)
         return self._index.ranked(query, specs, limit)
 
 
@@ -182,108 +194,17 @@ class _Candidates:
         acquired: The specs of these results.
         others: The specs of all other tools.
         looked_at: How many results each paged source returned.
+        gaps: What was not searched.
+        notes: Which learned rankings were used.
     """
 
-    rankings: list[list[tuple[str, float]]] = field(default_factory=list)
+    rankings: list[list[ToolFit]] = field(default_factory=list)
     acquired: dict[str, ToolSpec] = field(default_factory=dict)
     others: dict[str, ToolSpec] = field(default_factory=dict)
     looked_at: list[int] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def is_enough(self, limit: int, wanted: int) -> bool:
         """Return whether there are `limit` results, or each source returned fewer than the `wanted` ones requested."""
         return len(self.acquired) >= limit or all(found < wanted for found in self.looked_at)
-
-
-def _merged(*ranked: Sequence[tuple[str, float]]) -> list[str]:
-    """Merge rankings by fit, and keep the order within each ranking."""
-    keyed: list[list[tuple[float, str]]] = []
-    for each in ranked:
-        least = inf
-        keyed.append([(-(least := min(least, fit)), name) for name, fit in each])
-    return list(dict.fromkeys(name for _, name in merge(*keyed, key=itemgetter(0))))
-
-
-@tool(category=DISCOVERY, annotations=_READS, tier="low", meta={META_TOOL: True})
-async def search_tools(
-    ctx: CallContext, query: str = "", limit: int = 10, after: str = ""
-) -> Produced[list[dict[str, str]]]:
-    """Find tools by what they do. Returns names and short descriptions, best first; without a query, all tools.
-
-    Args:
-        query: What you want to do, in a few words.
-        limit: Maximum number of results of a query.
-        after: Without a query, where to continue when there are more tools than fit in one answer.
-    """
-    discovery = ctx.need(Discovery)
-    if query.strip():
-        found = await discovery.search(query, ctx.turn, max(1, min(limit, _MOST_FOUND)))
-    else:
-        found = await discovery.page(ctx.turn, after)
-    value = [{"name": spec.name, "description": spec.summary} for spec in found.specs]
-    remarks = [f"Not searched: {found.gap}."] if found.gap else []
-    if found.next:
-        remarks.append(f"There are more tools: search with a query, or continue with `after` set to {found.next!r}.")
-    return Produced(value, "\n".join([json.dumps(value, ensure_ascii=False), *remarks]))
-
-
-@tool(category=DISCOVERY, annotations=_READS, tier="low", meta={META_TOOL: True})
-async def describe_tool(ctx: CallContext, name: str) -> dict[str, Any]:
-    """Describe one tool: what it does, its arguments, what it returns, and what a call may change.
-
-    Args:
-        name: The tool's exact name.
-    """
-    spec = await ctx.need(Discovery).describe(name, ctx.turn)
-    returns = () if spec.returns is None else ("returns",)
-    return spec_to_json(spec, "name", "description", "parameters", *returns, "annotations", "side_effects")
-
-
-@tool(category=DISCOVERY)
-async def execute_tool(name: str, tool_args: dict[str, Any]) -> None:  # noqa: ARG001 -- they define the schema
-    """Call a tool that you found, and return its result.
-
-    Args:
-        name: The tool's exact name.
-        tool_args: Its arguments, as describe_tool shows them.
-    """
-    raise ToolFailure(
-        f"{name} calls other tools, not itself. Name the tool that does the work.", may_have_started=False
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Redirecting:
-    """A tool that redirects its calls to another tool.
-
-    Attributes:
-        otherwise: Runs a call that cannot be redirected.
-    """
-
-    spec: ToolSpec
-    otherwise: Tool
-
-    def redirect(self, call: ToolCall) -> ToolCall | None:
-        """Return the target call; None if the arguments do not name one."""
-        name, arguments = call.arguments.get("name"), call.arguments.get("tool_args", {})
-        if not isinstance(name, str) or not isinstance(arguments, Mapping) or name == self.spec.name:
-            return None
-        return replace(call, name=name, arguments=arguments)
-
-    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Refuse a call that could not be redirected."""
-        return await self.otherwise.run(ctx, arguments)
-
-
-class DiscoverySource(StaticSource):
-    """Offers the three discovery tools, only to turns with the tool search flow.
-
-    The only other tool on the lists of such turns is `execute`, which replaces `execute_tool` if its programs can call
-    tools.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(SOURCE, (search_tools, describe_tool, Redirecting(execute_tool.spec, execute_tool)))
-
-    async def tools(self, turn: Turn) -> Sequence[Tool]:
-        return await super().tools(turn) if turn.use_tool_search_flow else ()

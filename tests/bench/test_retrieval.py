@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.retrieval import command
+from bench.retrieval import command, speed
 from bench.retrieval.figures import all_found, auroc, recall
 from bench.retrieval.methods import Found
-from bench.retrieval.public_data import Request, folders_in, read_short
+from bench.retrieval.public_data import Request, folders_in, read_bfcl, read_short
 from bench.retrieval.short_requests import divided, with_known
+from bench.retrieval.speed_ways import SENTENCES, WAYS
+from engine.stores.embedder import WordLlamaEmbedder
 from tests.interfaces.cli import here
 
 pytestmark = pytest.mark.spec("SKILL-14")
@@ -68,6 +70,18 @@ def test_every_method_is_measured_in_each_part_of_the_data(data: Path) -> None:
         assert by_what[what] == ways, what
     assert {"0 known: out of scope", "10 known: removed tools"} <= by_what["offered"]
     assert {row["all in 10"] for row in rows if row["what"] == "several, all"} == {1.0}
+
+
+def test_the_speed_and_memory_of_every_method_are_measured_and_a_missing_encoder_is_named(data: Path) -> None:
+    out = StringIO()
+    documents = read_bfcl(data / "bfcl")
+    rows = speed.bench(documents, WordLlamaEmbedder(), None, 2, Console(file=out, width=200), sizes=(8, 16))
+    for what in ("8 tools", "16 tools"):
+        measured = [row["way"] for row in rows if row["what"] == what and row["count"]]
+        assert measured == [way for way in WAYS if way not in SENTENCES]
+    assert all(row["MiB"] is not None for row in rows if row["what"] == "16 tools" and row["count"])
+    assert "sentences (MiniLM): the encoder is not installed" in out.getvalue()
+    assert "ours + sentences: the encoder is not installed" in out.getvalue()
 
 
 def test_parts_without_data_are_skipped_with_one_line_each(data: Path) -> None:

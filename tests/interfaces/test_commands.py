@@ -63,6 +63,11 @@ def model_server(monkeypatch: pytest.MonkeyPatch, *script: Scripted) -> Iterator
 
 @pytest.mark.spec("LIST-1", "LIST-6", "FACE-1")
 def test_tools_lists_tools_and_explains_which_are_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    fit = here(capfd, "tools", "--why", "I had eggs for breakfast", "--json").last["fit"]
+    assert fit["probability"] < fit["least"]
+    assert fit["nearest"][0]["evidence"].keys() == {"words", "request", "nearness", "head", "chat", "unmatched"}
+    shown = here(capfd, "tools", "--why", "I had eggs for breakfast")
+    assert "Nothing fits: the probability is 0.0" in shown.out + shown.err
     found = here(capfd, "tools", "--why", "--json").last
     names = [tool["name"] for tool in found["tools"]]
     dropped = {each["name"]: each["reason"] for each in found["dropped"]}

@@ -1,6 +1,8 @@
 """The learned ranking is trained on requests, versioned in the index, and replaced only by one that is not worse."""
 
 import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,32 @@ def documents(requests: int) -> dict[str, Document]:
         )
         for one in SUBJECTS
     }
+
+
+def replaced(known: dict[str, Document]) -> dict[str, Document]:
+    """Return the documents, each with a new request instead of its oldest one."""
+    return {
+        id_: replace(each, examples=(*each.examples[1:], f"a {id_.removesuffix('_tool')} for tomorrow"))
+        for id_, each in known.items()
+    }
+
+
+def matrices(path: Path) -> dict[int, bytes]:
+    with closing(sqlite3.connect(path)) as connection:
+        return dict(connection.execute("SELECT version, matrix FROM models"))
+
+
+def spoil(path: Path, version: int) -> None:
+    """Make a version rank the right documents last."""
+    matrix = np.frombuffer(matrices(path)[version], dtype=np.float32)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE models SET matrix = ? WHERE version = ?", ((-matrix).tobytes(), version))
+
+
+def copy(path: Path, version: int, to: int) -> None:
+    """Give a version the matrix of another one."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE models SET matrix = ? WHERE version = ?", (matrices(path)[version], to))
 
 
 def versions(path: Path) -> list[int]:
@@ -114,12 +142,61 @@ def test_a_worse_model_never_replaces_a_better_one(seed: int, count: int) -> Non
     plain = reciprocal_rank(None, made, owners, held)
     for old in (best, spoiled):
         before = reciprocal_rank(old.matrix, made, owners, held)
-        chosen = trained(old, made, owners, held, nothing)
+        chosen = trained(old, made, owners, held, nothing).model
         if max(new, before) < plain:
             assert chosen is None
         else:
             assert chosen is not None
             assert chosen.version == (4 if new < before else 5)
+
+
+def test_requests_that_replace_others_make_training_due(tmp_path: Path) -> None:
+    index = StoredIndex(tmp_path / "index.db", EMBEDDER)
+    assert index.apply(documents(3), {})
+    assert index.train()
+    assert index.apply(documents(3), {})
+    assert not index.training_due()
+    assert index.apply(replaced(documents(3)), {})
+    assert index.training_due()
+    assert index.train()
+    assert not index.training_due()
+    index.close()
+
+
+def test_a_version_that_ranks_the_latest_requests_worse_is_rolled_back_without_training(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    index, other = (StoredIndex(path, EMBEDDER) for _ in range(2))
+    for requests in (2, 3):
+        assert index.apply(documents(requests), {})
+        assert index.train()
+    index.close()
+    first = matrices(path)[1]
+    spoil(path, 2)
+    assert other.search("my dog", 1)
+    assert index.apply(replaced(documents(3)), {})  # twelve requests that no version knows
+    assert index.train()
+    assert "rolled back to version 1, since version 2 ranked the 12 latest requests worse" in index.ranking_note()
+    assert "version 3" in other.ranking_note()
+    assert other.search("my dog", 1)[0].learned > 0
+    assert matrices(path) == {3: first}
+    assert not index.training_due()
+    index.close()
+    other.close()
+
+
+def test_a_version_that_ranks_the_latest_requests_as_well_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    index = StoredIndex(path, EMBEDDER)
+    for requests in (2, 3):
+        assert index.apply(documents(requests), {})
+        assert index.train()
+    before = matrices(path)
+    copy(path, 2, 1)
+    assert index.apply(replaced(documents(3)), {})
+    assert index.train()  # by then, training is due too
+    assert "rolled back" not in index.ranking_note()
+    assert matrices(path)[2] == before[2]
+    index.close()
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=6), max_size=4))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from acquired_skills.find.catalog import Catalog
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.lifecycle.track_record import TrackRecord
 from acquired_skills.model.proposal import Proposal
@@ -88,12 +87,11 @@ async def opened_library(
             return VectorMirror(index, lambda: vectors.collection("skills_active", 256), WordLlamaEmbedder().name)
 
         ledger, past = Ledger(records), PastRequests(records)
-        requests = LearnedRequests(past)
         library = SkillLibrary(
             store=SkillStore(home / "acquired_skills", trust),
             ledger=ledger,
             catalog=Catalog(ledger, open_index, past, mirror=open_mirror),
-            track=TrackRecord(ledger, FailedInputs(records), CorrectedCalls(records), SystemClock(), requests),
+            track=TrackRecord(ledger, FailedInputs(records), CorrectedCalls(records), SystemClock()),
             sandbox=box or NoSandbox(),
             clock=SystemClock(),
             static_names=lambda: STATIC,

@@ -13,6 +13,7 @@ from engine.contract.turn import Turn
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 
+NOTHING = "I will be there"  # not a request for any of the tools
 FLOW = Turn(use_tool_search_flow=True, permission="user")
 
 
@@ -82,6 +83,21 @@ async def test_only_tools_that_the_user_may_call_are_found_described_or_executed
     assert executed.failure.reason == "denied"
     admin = Turn(use_tool_search_flow=True, permission="admin")
     assert "drop_database" in await found(engine, admin, query="delete database tables")
+
+
+@pytest.mark.spec("DISC-1", "GATE-4")
+async def test_a_search_says_when_nothing_fits_and_names_the_nearest_tools(engine: Engine) -> None:
+    result = await engine.call("search_tools", {"query": NOTHING}, FLOW)
+    assert result.output == []
+    assert "Nothing fits: no tool has a probability of at least 15%" in result.text
+    assert "Nearest: weather_forecast (" in result.text
+    rated = await engine.rate_tools(NOTHING, FLOW)
+    assert not rated.any_fits
+    assert {one.name for one in rated.found} <= {"convert_currency", "weather_forecast"}
+    rated = await engine.rate_tools("what will the weather be like in Rome", FLOW)
+    assert rated.any_fits
+    assert rated.found[0].name == "weather_forecast"
+    assert rated.found[0].evidence["nearness"] > 0
 
 
 @pytest.mark.spec("DISC-1")

@@ -1,5 +1,6 @@
 """`knackbox tools`: lists the tools of a turn and, with --why, the tools that are left out and the reasons."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -15,7 +16,9 @@ from engine.interfaces.cli.spinner import working
 from engine.interfaces.cli.tables import print_table
 from engine.turn.active_list import ActiveList
 from engine.turn.paging import ToolPage
+from engine.turn.tool_fit import RatedTools
 
+_LEAST_SHOWN = 0.005  # smaller summands of the evidence are not shown
 SHOWN = ("name", "description", "parameters", "origin", "category", "version", "annotations")
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -24,11 +27,9 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def tools(
     ctx: typer.Context,
+    request: Annotated[str, typer.Argument(help="A message. Only learned skills that match it are shown.")] = "",
     *,
-    query: Annotated[
-        str | None,
-        typer.Option("--query", "-q", help="A message. Only learned skills that match it are shown."),
-    ] = None,
+    query: Annotated[str | None, typer.Option("--query", "-q", help="The same as REQUEST.")] = None,
     allow_list: Annotated[str, typer.Option("--allow-list", help="The name of the allow-list to apply.")] = "",
     permission: Annotated[
         PermissionLevel, typer.Option("--permission", help="List the tools for a user with this permission.")
@@ -37,24 +38,31 @@ def tools(
     after: Annotated[
         str, typer.Option("--after", metavar="NAME", help="Continue after the skill with this name.")
     ] = "",
-    why: Annotated[bool, typer.Option("--why", help="Also show which tools are left out, and why.")] = False,
+    why: Annotated[
+        bool, typer.Option("--why", help="Also show which tools are left out and why, and how well tools fit REQUEST.")
+    ] = False,
     agent: Agent = None,
     as_json: Json = False,
 ) -> None:
     """List the tools of a turn, in the order in which a model receives them."""
 
-    async def work(engine: Engine) -> ToolPage:
+    message = query if query is not None else request or None
+
+    async def work(engine: Engine) -> tuple[ToolPage, RatedTools | None]:
         allowed = engine.resolve_allow_list(allow_list) if allow_list else None
         turn = Turn(permission=permission, allowed=allowed)
         bounded = await engine.turn_of(agent, turn) if agent else turn
-        return await engine.tool_page(replace(bounded, query=query), after, limit)
+        page = await engine.tool_page(replace(bounded, query=message), after, limit)
+        return page, await engine.rate_tools(message, bounded) if why and message else None
 
     with working("listing the tools"):
-        page = with_engine(ctx, work)
+        page, rated = with_engine(ctx, work)
     if wants_json(ctx, as_json):
-        emit_json(as_object(page.listed, why=why))
+        emit_json(as_object(page.listed, why=why) | ({"fit": fit_as_object(rated, page.listed)} if rated else {}))
     else:
         show(page.listed, why=why)
+        if rated is not None:
+            show_fit(rated, page.listed)
     if page.next:
         say(f"showing {limit} learned skills. Use --after {page.next} for the next ones, or a higher --limit.")
 
@@ -66,6 +74,55 @@ def as_object(found: ActiveList, *, why: bool) -> dict[str, Any]:
         shown["dropped"] = [{"name": each.name, "reason": each.reason} for each in found.dropped]
         shown["failed"] = [{"source": each.source, "reason": each.reason} for each in found.failed]
     return shown
+
+
+def fit_as_object(rated: RatedTools, listed: ActiveList) -> dict[str, Any]:
+    """Return as JSON fields how likely it is that some tool fits, and the nearest tools with the evidence for each."""
+    nearest = [
+        {
+            "name": one.name,
+            "fit": round(one.fit, 3),
+            "offered": one.name in names_of(listed),
+            "evidence": {name: round(term, 2) for name, term in one.evidence.items()},
+        }
+        for one in rated.found
+    ]
+    return {
+        "probability": round(rated.probability, 3),
+        "least": rated.least,
+        "gap": rated.gap,
+        "ranking": rated.ranking,
+        "nearest": nearest,
+    }
+
+
+def show_fit(rated: RatedTools, listed: ActiveList) -> None:
+    offered = names_of(listed)
+    emit("")
+    if rated.found:
+        headings = ("nearest to the request", "fit", "offered", "evidence")
+        rows = [
+            (one.name, f"{one.fit:.3f}", "yes" if one.name in offered else "no", evidence_text(one.evidence))
+            for one in rated.found
+        ]
+        print_table(headings, rows)
+    verdict = "Something fits" if rated.any_fits else "Nothing fits"
+    say(f"{verdict}: the probability is {rated.probability:.3f}, and from {rated.least:g} a tool is said to fit.")
+    if rated.gap:
+        say(f"not searched: {rated.gap}")
+    if rated.ranking:
+        say(f"the learned ranking of skills: {rated.ranking}.")
+
+
+def evidence_text(evidence: Mapping[str, float]) -> str:
+    """Format summands of log-odds, such as ``words +1.20, chat -0.40``. Those that do not matter are omitted."""
+    shown = {name: term for name, term in evidence.items() if abs(term) >= _LEAST_SHOWN}
+    return ", ".join(f"{name} {term:+.2f}" for name, term in sorted(shown.items(), key=lambda item: -abs(item[1])))
+
+
+def names_of(listed: ActiveList) -> frozenset[str]:
+    """Return the names of the tools on a list."""
+    return frozenset(tool.spec.name for tool in listed.tools)
 
 
 def show(found: ActiveList, *, why: bool) -> None:

@@ -59,10 +59,13 @@ class CallBody(StrictBody):
     arguments: dict[str, Any] = {}
     call_id: CallId | None = None
     band: Band = Field("GREEN", description="The risk band. It can only be stricter than the server's own.")
+    query: (
+        Annotated[str, Field(max_length=2_000, description="The message that the call is made for, if any.")] | None
+    ) = None
 
     def turn_of(self, caller: Caller) -> Turn:
         """Return the turn that the call belongs to."""
-        return Turn(band=self.band, **turn_fields(caller))
+        return Turn(query=self.query, band=self.band, **turn_fields(caller))
 
 
 class ExecuteBody(BaseModel):
