@@ -1,9 +1,11 @@
 """Measures the latency and memory of each method, alone and combined, including the embedding of the query.
 
 Processor time is reported too, because it depends less on the load of the machine. Memory is measured in one process
-per method: how much more of it is resident after some searches than in a process that only holds the documents.
+per method: how much more of it is resident after some searches than before the method was opened.
 """
 
+import ctypes
+import gc
 import random
 import tempfile
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from threadpoolctl import threadpool_limits
 
 from bench.retrieval.public_data import Data, multiplied
 from bench.retrieval.speed_ways import SENTENCES, WAYS, opened
@@ -63,7 +66,9 @@ def bench(
                 for way in WAYS
                 if sentences is not None or way not in SENTENCES
             }
-            timed = timed_searches(ways, texts, _what(size), console)
+            # As in the stored index: idle BLAS threads would spin into the times of the next method.
+            with threadpool_limits(limits=1, user_api="blas"):
+                timed = timed_searches(ways, texts, _what(size), console)
             rows += [{**row, "MiB": memory.get(row["way"])} for row in timed]
             rows += [_not_installed(size, way) for way in WAYS if way not in ways]
     for size in sizes:
@@ -92,20 +97,25 @@ def _not_installed(size: int, way: str) -> dict[str, Any]:
 def _memory(documents: Sequence[Document], path: Path, encoder: bool, texts: Sequence[str]) -> dict[str, int]:
     """Return how many MiB each method takes in addition to the documents."""
     some = texts[:_MEMORY_QUERIES]
-    used = {way: _resident(documents, path, way, some) for way in ("", *WAYS) if encoder or way not in SENTENCES}
-    return {way: round(mib - used[""]) for way, mib in used.items() if way}
+    return {way: round(_added(documents, path, way, some)) for way in WAYS if encoder or way not in SENTENCES}
 
 
-def _resident(documents: Sequence[Document], path: Path, way: str, texts: Sequence[str]) -> float:
-    """Return the resident memory, in MiB, of a new process that searches by a method; if it is "", not at all."""
+def _added(documents: Sequence[Document], path: Path, way: str, texts: Sequence[str]) -> float:
+    """Return how many MiB a method adds to the resident memory of a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_use, documents, path, way, texts).result()
 
 
 def _use(documents: Sequence[Document], path: Path, way: str, texts: Sequence[str]) -> float:
-    if way:
-        search = opened(way, documents, path, WordLlamaEmbedder(), SentenceEmbedder() if way in SENTENCES else None)
-        for text in texts:
-            search(text)
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * _PAGE_MIB
+    before = _resident_mib()
+    search = opened(way, documents, path, WordLlamaEmbedder(), SentenceEmbedder() if way in SENTENCES else None)
+    for text in texts:
+        search(text)
+    return _resident_mib() - before
+
+
+def _resident_mib() -> float:
+    """Return the resident memory of this process, after giving back what is free."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_MIB
