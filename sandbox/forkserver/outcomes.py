@@ -4,16 +4,16 @@ from typing import Any
 
 from sandbox.changes import Change, ChangeKind
 from sandbox.contract import CodeError, End, Outcome, Usage
-from sandbox.forkserver.job_output import JobOutput
+from sandbox.forkserver.output_reader import OutputReader
 
 
-def without_answer(output: JobOutput, wall_s: float) -> Outcome:
+def without_answer(output: OutputReader, wall_s: float) -> Outcome:
     """Return the outcome of a job whose box was killed."""
     usage = Usage(wall_s=wall_s, output_bytes=output.seen)
     return Outcome(end=End.KILLED, usage=usage, **output.captured())
 
 
-def with_answer(said: dict[str, Any], body: bytes, output: JobOutput, wall_s: float) -> Outcome:
+def with_answer(said: dict[str, Any], body: bytes, output: OutputReader, wall_s: float) -> Outcome:
     """Return the outcome that an answer describes.
 
     Args:

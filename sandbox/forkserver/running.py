@@ -15,7 +15,7 @@ from sandbox import worker
 from sandbox.contract import End, Job, OnOutput, Outcome, SandboxError, Stream
 from sandbox.forkserver import outcomes
 from sandbox.forkserver.forked_box import ForkedBox
-from sandbox.forkserver.job_output import JobOutput
+from sandbox.forkserver.output_reader import OutputReader
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
 _READ = 1 << 16
@@ -73,7 +73,7 @@ class ForkedJob:
         self._on_outlets = on_outlets
         pipes: dict[Stream, int] = {"stdout": box.stdout, "stderr": box.stderr}
         too_much = functools.partial(self.stop, End.OUTPUT)
-        self._output = JobOutput(pipes, job.limits, on_output, too_much, self._fail)
+        self._output = OutputReader(pipes, job.limits, on_output, too_much, self._fail)
         self._frame = bytearray()
         self._answer: asyncio.Future[tuple[bytes, bytes] | None] = self._loop.create_future()
         self._signals: deque[asyncio.Future[None]] = deque()

@@ -34,7 +34,7 @@ class TemplateLoop:
         self._control = control
         self._groups = groups
         self._boxes: dict[int, tuple[int, int]] = {}  # pidfd -> (box id, pid)
-        self._ended: dict[int, Callable[[], None]] = {}  # pidfd of another process -> what to do when it ends
+        self._ended: dict[int, tuple[Callable[..., None], tuple[int, ...]]] = {}  # pidfd of another process -> a call
         self._poller = select.poll()
 
     def serve(self) -> None:
@@ -48,6 +48,7 @@ class TemplateLoop:
         gc.collect()
         immortal.make_all_immortal()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
+        self.begin()
         orders.send(self._control, {"op": "ready", "missing": missing})
         self._poller.register(self._control, select.POLLIN)
         while True:
@@ -58,15 +59,16 @@ class TemplateLoop:
                         return
                     self._carry_out(order)
                 elif descriptor in self._ended:
-                    self._poller.unregister(descriptor)
-                    self._ended.pop(descriptor)()
-                    os.close(descriptor)
+                    self._call_ended(descriptor)
                 else:
                     self._reap_box(descriptor)
 
     def prepare(self) -> list[str]:
         """Do once the work that all boxes share; return the modules that could not be preloaded."""
         raise NotImplementedError
+
+    def begin(self) -> None:
+        """Do what must come after `prepare`, when the objects that all forks share are complete."""
 
     def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
         """Fork the process of a box and `watch` it.
@@ -109,9 +111,9 @@ class TemplateLoop:
         self._boxes[pidfd] = (box_id, pid)
         self._poller.register(pidfd, select.POLLIN)
 
-    def when_ended(self, pidfd: int, act: Callable[[], None]) -> None:
+    def when_ended(self, pidfd: int, act: Callable[..., None], *arguments: int) -> None:
         """Call `act` once this process has ended. The descriptor is closed afterwards."""
-        self._ended[pidfd] = act
+        self._ended[pidfd] = (act, arguments)
         self._poller.register(pidfd, select.POLLIN)
 
     def pids(self) -> set[int]:
@@ -160,6 +162,12 @@ class TemplateLoop:
             with theirs:
                 self.fork_box(box_id, (theirs.fileno(), *given), group)
             yield (ours.fileno(),)
+
+    def _call_ended(self, pidfd: int) -> None:
+        self._poller.unregister(pidfd)
+        act, arguments = self._ended.pop(pidfd)
+        act(*arguments)
+        os.close(pidfd)
 
     def _reap_box(self, pidfd: int) -> None:
         self._poller.unregister(pidfd)

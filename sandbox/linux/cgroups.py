@@ -173,7 +173,7 @@ class Group:
     def bound(self, limits: dict[str, Any]) -> None:
         """Give the group the limits of a job. `limits` is a `sandbox.contract.Limits` as a dict."""
         memory, _, processes, _, *sockets = self.files
-        bounds = Bounds.of(limits)
+        bounds = GroupBounds.of(limits)
         for file in sockets:
             os.write(file, str(bounds.sockets).encode())
         os.write(memory, str(bounds.memory).encode())
@@ -189,7 +189,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class GroupBounds:
     """The numbers to write to the files of a box's group.
 
     Attributes:
@@ -203,7 +203,7 @@ class Bounds:
     sockets: int
 
     @classmethod
-    def of(cls, limits: dict[str, Any]) -> "Bounds":
+    def of(cls, limits: dict[str, Any]) -> "GroupBounds":
         """Return the bounds for a job's limits, a `sandbox.contract.Limits` as a dict."""
         return cls(
             limits["memory_bytes"] + limits["disk_bytes"] + _SLACK_BYTES,

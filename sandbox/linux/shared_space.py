@@ -86,7 +86,7 @@ class SharedSpace:
             return False
         self._measure_at = gone + self._limit
         held = 0
-        for found in _Walk().files(self._folder):
+        for found in _SpaceWalk().files(self._folder):
             if found.st_ctime >= self._started:
                 held += found.st_blocks * _BLOCK
             if held > self._limit:
@@ -94,7 +94,7 @@ class SharedSpace:
         return False
 
 
-class _Walk:
+class _SpaceWalk:
     """Yields the files below a folder, for a limited time, number of entries and depth.
 
     The job may change the folder at the same time, so no link is followed, and nothing is opened that could block.

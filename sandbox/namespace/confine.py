@@ -79,12 +79,8 @@ def become(confinement: NamespaceConfinement, given: tuple[int, ...], *, announc
             confinement.group.join()
         # After joining, because the current group becomes the namespace's root.
         syscalls.unshare(syscalls.CLONE_NEWCGROUP)
-        rules = confinement.rules
-        high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
-        for target, source in enumerate(high):
-            os.dup2(source, target, inheritable=target < _RESULT_FD)
+        _keep_only((*given, confinement.rules) if confinement.rules >= 0 else given)
         result = _RESULT_FD
-        syscalls.close_from(len(high))
         os.setsid()
         syscalls.drop_capabilities()
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
@@ -96,13 +92,11 @@ def become(confinement: NamespaceConfinement, given: tuple[int, ...], *, announc
             worker.rehearse()
         in_use = data_in_use()
         if announced:
-            own, peak = at_start()
-            ready = {"kind": "ready", "cpu_s": time.process_time(), "own_bytes": own, "peak_bytes": peak}
-            worker.write_all(_RESULT_FD, worker.pack(ready))
+            _announce()
         job, body = wait_for_job(_JOB_FD)
         if job["mount"]:
             seccomp.apply(confinement.filters.with_workspace)
-        if rules >= 0:
+        if confinement.rules >= 0:
             allowed = landlock.workspace_access if job["mount"] else landlock.write_access
             landlock.allow(_RULES_FD, paths.WORK, allowed(confinement.landlock_abi))
             landlock.restrict(_RULES_FD)
@@ -114,6 +108,25 @@ def become(confinement: NamespaceConfinement, given: tuple[int, ...], *, announc
             worker.write_all(result, worker.pack(failure))
     finally:
         os._exit(1)
+
+
+# The next two are functions so that the frames above a job's code hold no values that differ between boxes. By them, a
+# skill could tell the box in which it is proved.
+
+
+def _keep_only(given: tuple[int, ...]) -> None:
+    """Move these descriptors to the numbers from 0 on, and close all others."""
+    high = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in given]
+    for target, source in enumerate(high):
+        os.dup2(source, target, inheritable=target < _RESULT_FD)
+    syscalls.close_from(len(high))
+
+
+def _announce() -> None:
+    """Report what this process has used until now. The report also tells the receiver the worker's pid."""
+    own, peak = at_start()
+    ready = {"kind": "ready", "cpu_s": time.process_time(), "own_bytes": own, "peak_bytes": peak}
+    worker.write_all(_RESULT_FD, worker.pack(ready))
 
 
 def readable(descriptor: int, wait_s: float = 0.0) -> bool:

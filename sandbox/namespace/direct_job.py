@@ -18,7 +18,7 @@ from sandbox import worker
 from sandbox.contract import Job, OnOutput, Outcome, SandboxError, Stream
 from sandbox.forkserver import outcomes
 from sandbox.forkserver.forked_box import DirectEnds, ForkedBox
-from sandbox.forkserver.job_output import JobOutput
+from sandbox.forkserver.output_reader import OutputReader
 from sandbox.forkserver.server import ForkServer, TemplateLost
 from sandbox.linux import answer, cgroups, readings
 from sandbox.linux.attend import WorkerEnd
@@ -26,7 +26,7 @@ from sandbox.linux.watch import Used
 from sandbox.namespace import process_one
 from sandbox.namespace.box import DEFAULT_DISK_BYTES
 from sandbox.namespace.outside_watch import UNWATCHABLE
-from sandbox.namespace.process_one import OrderKind, Report
+from sandbox.namespace.process_one import BoxReport, OrderKind
 from sandbox.namespace.worker_report import WorkerReport
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
@@ -88,10 +88,10 @@ class DirectJob:
         self.job = job
         self._on_listener = on_listener
         pipes: dict[Stream, int] = {"stdout": box.stdout, "stderr": box.stderr}
-        self._output = JobOutput(pipes, job.limits, on_output, self._stop_for_output, self._fail)
+        self._output = OutputReader(pipes, job.limits, on_output, self._stop_for_output, self._fail)
         self._report = WorkerReport(box.channel)
         self._header: dict[str, Any] = {}
-        self._answers: deque[asyncio.Future[Report]] = deque()  # to orders that are answered, in their order
+        self._answers: deque[asyncio.Future[BoxReport]] = deque()  # to orders that are answered, in their order
         self._over: asyncio.Future[str] = self._loop.create_future()  # why the job must be ended; "" if it ended itself
         self._started = self._loop.time()
         self._looking: asyncio.TimerHandle | None = None
@@ -229,9 +229,9 @@ class DirectJob:
 
     # The beginning
 
-    def _ask_to_start(self, header: dict[str, Any], tree: int) -> "asyncio.Future[Report]":
+    def _ask_to_start(self, header: dict[str, Any], tree: int) -> "asyncio.Future[BoxReport]":
         limits = header["limits"]
-        bounds = cgroups.Bounds.of(limits)
+        bounds = cgroups.GroupBounds.of(limits)
         address, port = header["bridge"] or ("0.0.0.0", 0)  # noqa: S104  (port 0: nothing listens)
         disk = limits["disk_bytes"] if limits["disk_bytes"] != DEFAULT_DISK_BYTES else 0
         values = (
@@ -244,7 +244,7 @@ class DirectJob:
         )
         return self._ask(OrderKind.START, port, values, (tree,) if tree >= 0 else ())
 
-    async def _check_start(self, prepared: "asyncio.Future[Report]") -> None:
+    async def _check_start(self, prepared: "asyncio.Future[BoxReport]") -> None:
         try:
             report = await prepared
         except EOFError:
@@ -253,13 +253,13 @@ class DirectJob:
         if report.error:
             raise SandboxError(f"The box could not run the job: {os.strerror(report.error)}.")
 
-    def _check_late(self, prepared: "asyncio.Future[Report]") -> None:
+    def _check_late(self, prepared: "asyncio.Future[BoxReport]") -> None:
         if not prepared.cancelled() and prepared.exception() is None:
             self._note_start(prepared.result())
             if self._start_error:
                 self.stop("killed")
 
-    def _note_start(self, report: Report) -> None:
+    def _note_start(self, report: BoxReport) -> None:
         self._start_error = report.error
         if self._waited:  # otherwise the group's time still contains the worker's preparation
             self._cpu_at_start = report.cpu
@@ -319,7 +319,7 @@ class DirectJob:
     def _before(self) -> dict[str, float]:
         return self._report.before or {"cpu_s": 0.0, "own_bytes": 0, "peak_bytes": 0}
 
-    def _used_alone(self, report: Report) -> Used | None:
+    def _used_alone(self, report: BoxReport) -> Used | None:
         """Return what the stopped worker has used; None if the box ever had another process or thread."""
         if report.load.rsplit(None, 1)[-1:] != [_WORKER_PID]:  # the last pid given out in the box
             return None
@@ -330,11 +330,11 @@ class DirectJob:
             return Used(self._used_by_group(report), peak)
         return Used(max(0.0, readings.cpu_clock_s(self._report.pid) - self._before["cpu_s"]), peak)
 
-    def _used_by_group(self, report: Report) -> float:
+    def _used_by_group(self, report: BoxReport) -> float:
         before = cgroups.cpu_s(self._cpu_at_start) if self._cpu_at_start else self._before["cpu_s"]
         return max(0.0, cgroups.cpu_s(report.cpu) - before)
 
-    def _used_by_all(self, report: Report, cpu_s: float, peak_bytes: int, cpu_seen_s: float) -> Used:
+    def _used_by_all(self, report: BoxReport, cpu_s: float, peak_bytes: int, cpu_seen_s: float) -> Used:
         if report.cpu:
             used_s = self._used_by_group(report)
         else:
@@ -395,9 +395,9 @@ class DirectJob:
 
     def _ask(
         self, kind: OrderKind, number: int = 0, values: Sequence[int] = (), descriptors: Sequence[int] = ()
-    ) -> "asyncio.Future[Report]":
+    ) -> "asyncio.Future[BoxReport]":
         """Give process 1 an order. Return a future of its report, which has an EOFError if process 1 has ended."""
-        future: asyncio.Future[Report] = self._loop.create_future()
+        future: asyncio.Future[BoxReport] = self._loop.create_future()
         self._answers.append(future)
         if not self._order(kind, number, values, descriptors):
             self._lose_line()

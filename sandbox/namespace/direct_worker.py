@@ -65,23 +65,37 @@ def fork_into(box: EmptyBox, plan: DirectPlan, given: tuple[int, int], group: Gr
 def _become(box: EmptyBox, plan: DirectPlan, given: tuple[int, int], group: Group | None) -> NoReturn:
     """Become the worker, in the new process. Never returns."""
     try:
-        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)  # here, /proc is still writable
-        os.write(score, _FIRST_TO_BE_KILLED)
-        empty_boxes.enter(box)
-        with contextlib.suppress(PermissionError):  # the user namespace of an ordinary user may not change groups
-            os.setgroups([])
-        os.setresgid(rootfs.BOX_ID, rootfs.BOX_ID, rootfs.BOX_ID)
-        os.setresuid(rootfs.BOX_ID, rootfs.BOX_ID, rootfs.BOX_ID)
-        os.umask(0o077)
-        syscalls.drop_bounding_set()
-        rules = landlock.ruleset(plan.landlock_abi, WRITABLE) if plan.landlock_abi else -1
-        nothing = os.open("/dev/null", os.O_RDONLY)
-        _, channel = box.channel
-        confinement = confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group)
-        confine.become(confinement, (nothing, *given, channel, channel), announced=True)
+        _enter(box)
+        confine.become(_confinement(plan, group), _descriptors(box, given), announced=True)
     except BaseException as problem:  # noqa: BLE001  (must not return into the template's code)
         with contextlib.suppress(OSError):
             failure = {"kind": "failed", "why": f"{type(problem).__name__}: {problem}"[:1000]}
             worker.write_all(box.channel[1], worker.pack(failure))
     finally:
         os._exit(1)
+
+
+# As in `sandbox.namespace.confine`, these are functions so that no frame above a job's code holds their values.
+
+
+def _enter(box: EmptyBox) -> None:
+    """Join the box's namespaces as its user, and become the first that the kernel kills when memory runs out."""
+    score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)  # here, /proc is still writable
+    os.write(score, _FIRST_TO_BE_KILLED)
+    empty_boxes.enter(box)
+    with contextlib.suppress(PermissionError):  # the user namespace of an ordinary user may not change groups
+        os.setgroups([])
+    os.setresgid(rootfs.BOX_ID, rootfs.BOX_ID, rootfs.BOX_ID)
+    os.setresuid(rootfs.BOX_ID, rootfs.BOX_ID, rootfs.BOX_ID)
+    os.umask(0o077)
+    syscalls.drop_bounding_set()
+
+
+def _confinement(plan: DirectPlan, group: Group | None) -> confine.NamespaceConfinement:
+    rules = landlock.ruleset(plan.landlock_abi, WRITABLE) if plan.landlock_abi else -1
+    return confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group)
+
+
+def _descriptors(box: EmptyBox, given: tuple[int, int]) -> tuple[int, ...]:
+    """Return the descriptors of stdin, stdout, stderr, of the channel for the result, and of the job."""
+    return (os.open("/dev/null", os.O_RDONLY), *given, box.channel[1], box.channel[1])

@@ -32,7 +32,7 @@ class OrderKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BoxReport:
     """What process 1 reports. The texts are those of the kernel, as bytes.
 
     Attributes:
@@ -72,7 +72,7 @@ def order(kind: OrderKind, number: int = 0, values: Sequence[int] = ()) -> bytes
     return _ORDER.pack(kind, number, *values, *(0 for _ in range(6 - len(values))))
 
 
-def receive(line: socket.socket) -> tuple[Report, list[int]]:
+def receive(line: socket.socket) -> tuple[BoxReport, list[int]]:
     """Receive a report, and the descriptors that came with it.
 
     Raises:
@@ -85,4 +85,4 @@ def receive(line: socket.socket) -> tuple[Report, list[int]]:
     kind, error, blocks, inodes, user_us, system_us, rss_kib, *texts = _REPORT.unpack(data)
     load, status, cpu, memory = (text.rstrip(b"\0") for text in texts)
     full, cpu_s = not (blocks and inodes), (user_us + system_us) / 1e6
-    return Report(kind, error, full, cpu_s, rss_kib * 1024, load, status, cpu, memory), descriptors
+    return BoxReport(kind, error, full, cpu_s, rss_kib * 1024, load, status, cpu, memory), descriptors

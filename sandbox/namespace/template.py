@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NoReturn
 
 from sandbox.forkserver import orders, preload, quick_fork
@@ -79,11 +78,19 @@ class NamespaceTemplate(TemplateLoop):
         if program >= 0:
             own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
             self._direct_plan = direct_worker.DirectPlan(filters, landlock.abi(), own_pids, fork)
-            self._program = program
-            self._empty = EmptyBoxes(program, self._plan.box_uid)
-            self._empty.refill()
+        self._program = program
         sys.dont_write_bytecode = True
         return missing
+
+    def begin(self) -> None:
+        """Create the first empty boxes.
+
+        Raises:
+            OSError: The program that creates them cannot be started.
+        """
+        if self._program >= 0:
+            self._empty = EmptyBoxes(self._program, self._plan.box_uid)
+            self._empty.refill()
 
     def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
         """Clone a process into new namespaces and map its user.
@@ -124,8 +131,8 @@ class NamespaceTemplate(TemplateLoop):
             box.close()
             raise
         self._direct[box_id] = box
-        self.when_ended(worker, partial(self._worker_ended, box_id, pid))
-        self.when_ended(box.pidfd, partial(self._box_ended, box_id))
+        self.when_ended(worker, self._worker_ended, box_id, pid)
+        self.when_ended(box.pidfd, self._box_ended, box_id)
         engines, workers = box.channel
         try:
             yield (engines, box.line.fileno(), *box.shown)

@@ -161,6 +161,6 @@ def test_a_walk_follows_no_links_opens_nothing_that_blocks_and_ends_in_deep_fold
         deep = deep / "d"
         deep.mkdir()
     (deep / "below").write_bytes(bytes(10_000))
-    sizes = [found.st_size for found in shared_space._Walk().files(str(tmp_path)) if stat.S_ISREG(found.st_mode)]
+    sizes = [found.st_size for found in shared_space._SpaceWalk().files(str(tmp_path)) if stat.S_ISREG(found.st_mode)]
     assert sizes == [10_000]
-    assert list(shared_space._Walk().files(str(tmp_path / "missing"))) == []
+    assert list(shared_space._SpaceWalk().files(str(tmp_path / "missing"))) == []

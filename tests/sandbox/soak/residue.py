@@ -97,7 +97,7 @@ class Seen:
     def groups(self) -> list[str]:
         """Return the control groups of the recorded supervisors."""
         folders = (*_CGROUPS.glob("knackbox/*"), *_CGROUPS.glob("*/knackbox/*"))
-        return [str(folder) for folder in folders if folder.name.partition("-")[0] in map(str, self.supervisors)]
+        return [str(folder) for folder in folders if folder.name.split("-")[1] in map(str, self.supervisors)]
 
 
 def mounts() -> list[str]:

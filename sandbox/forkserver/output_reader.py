@@ -1,4 +1,4 @@
-"""`JobOutput`: reads what a job prints, keeps its beginning and end, and counts all of it."""
+"""`OutputReader`: reads what a job prints, keeps its beginning and end, and counts all of it."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ _READ = 1 << 16
 _READS_PER_WAKE = 16  # limited so that a job that never stops printing does not block the event loop
 
 
-class JobOutput:
+class OutputReader:
     """The output of one job, read from two pipes. Create it inside a running event loop."""
 
     def __init__(
