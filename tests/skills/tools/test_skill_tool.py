@@ -1,7 +1,6 @@
 """A skill as a tool: its code in a fresh box for every call."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from acquired_skills.jobs.environment import preload_for
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.skill import SkillState
 from acquired_skills.tools.skill_source import SkillSource
+from engine import Engine
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import Origin
@@ -20,6 +20,7 @@ from engine.contract.turn import Turn
 from engine.turn.assembly import active_list
 from sandbox.contract import SandboxError
 from sandbox.namespace.backend import NamespaceSandbox
+from tests.eventually import eventually
 from tests.skills.parts import NoSandbox, context, opened_library, proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-12")]
@@ -239,23 +240,25 @@ async def test_one_template_serves_skills_that_import_the_same_heavy_library() -
 
 
 @pytest.mark.spec("SKILL-14")
-async def test_requests_for_which_a_skill_succeeded_help_to_find_it(
-    library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
-) -> None:
-    await library.create(proposal(body="return 1 / number", tests=TESTS_OF_DIVISION))
-    ctx = context(library, box, tmp_path / "workspace")
-    tool = await tool_of(library)
-    failed = replace(ctx, turn=Turn(query="Viktor jagt zwölf Boxkämpfer"))
-    with pytest.raises(ToolFailure):
-        await tool.run(failed, {"number": 0})
-    (before,) = await library.search("Viktor jagt zwölf Boxkämpfer", fits=0)
-    await tool.run(replace(ctx, turn=Turn(query="the weather in Rome, please")), {"number": 2})
-    await library.track.aclose()
-    (after,) = await library.search("the weather in Rome, please", fits=0)
-    assert before.similarity < 0.5
-    assert after.similarity > 0.99
-    (source,) = (await SkillSource(library).tools(Turn(query="the weather in Rome, please")),)
-    assert "Rome" not in str([tool.spec for tool in source])  # requests are never shown
+async def test_requests_for_which_a_skill_succeeded_help_to_find_it(tmp_path: Path, box: NamespaceSandbox) -> None:
+    failing, asked = "Viktor jagt zwölf Boxkämpfer", "the weather in Rome, please"
+    async with Engine.open(tmp_path, environ={}, sandbox=box) as engine:
+        library = engine.need(SkillLibrary)
+        await library.create(proposal(body="return 1 / number", tests=TESTS_OF_DIVISION))
+        assert not (await engine.call("add_one", {"number": 0}, Turn(query=failing))).success
+        assert (await engine.call("add_one", {"number": 2}, Turn(query=asked))).output == 0.5
+
+        async def nearest(query: str) -> float:
+            (found,) = await library.search(query, fits=0)
+            return found.similarity
+
+        async def is_learned() -> bool:
+            return await nearest(asked) > 0.99
+
+        await eventually(is_learned)
+        assert await nearest(failing) < 0.5
+        tools = await SkillSource(library).tools(Turn(query=asked))
+        assert "Rome" not in str([tool.spec for tool in tools])  # requests are never shown
 
 
 @pytest.mark.spec("SKILL-14", "LIST-3")
