@@ -397,10 +397,6 @@ static void become_process_1(int mapped) {
 static int map_ids(long pid, const char *host_id) {
     char path[64], map[64];
     snprintf(map, sizeof map, "%d %s 1", BOX_ID, host_id);
-    if (strcmp(host_id, "0") == 0) { /* a template started by root lets the box drop root's groups */
-        snprintf(path, sizeof path, "/proc/%ld/setgroups", pid);
-        if (write_text(path, "deny") < 0) return -1;
-    }
     snprintf(path, sizeof path, "/proc/%ld/uid_map", pid);
     if (write_text(path, map) < 0) return -1;
     snprintf(path, sizeof path, "/proc/%ld/gid_map", pid);
@@ -437,9 +433,31 @@ static int create(int given, const char *host_id) {
     return pidfd;
 }
 
+/* A process that is not dumpable belongs to the root of the user namespace in which its program was started. In that of
+ * an ordinary user's template, root is the box's user, who could list the descriptors of process 1. So the program starts
+ * again, in a namespace that has no root. Returns if that is impossible. */
+static void start_without_root(void) {
+    static char *again[] = {"box_init", "1000", NULL}, *nothing[] = {NULL};
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct held[2];
+    if (unshare(CLONE_NEWUSER) < 0 || write_text("/proc/self/setgroups", "deny") < 0 ||
+        write_text("/proc/self/uid_map", "1000 0 1") < 0 || write_text("/proc/self/gid_map", "1000 0 1") < 0)
+        return;
+    if (syscall(SYS_capget, &head, held) < 0) return;
+    held[0].inheritable = held[0].permitted, held[1].inheritable = held[1].permitted;
+    if (syscall(SYS_capset, &head, held) < 0) return;
+    for (int capability = 0; capability < 64; capability++)
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0); /* fails beyond the last that the kernel knows */
+    execve("/proc/self/exe", again, nothing);
+}
+
 int main(int count, char **arguments) {
     static char host_id[24];
     if (count != 2 || strlen(arguments[1]) >= sizeof host_id) return 2;
+    if (strcmp(arguments[1], "0") == 0) {
+        start_without_root();
+        return 3;
+    }
     strcpy(host_id, arguments[1]);
     memset(arguments[1], 0, strlen(arguments[1])); /* a job can read the command line of process 1 */
     prctl(PR_SET_NAME, "box_init", 0, 0, 0); /* it was started by the number of a descriptor */
