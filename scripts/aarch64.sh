@@ -7,6 +7,7 @@ set -euo pipefail
 venv=${1:?usage: aarch64.sh VENV [FAMILY...]}
 shift
 cd "$(dirname "$0")/.."
+. scripts/debian.sh
 folder=${AARCH64_FOLDER:-/var/tmp/knackbox-aarch64} # the unpacked packages, kept for the next run
 recipe=1 # increase it when a change below changes what is unpacked
 limit_s=${AARCH64_SECONDS:-3600}
@@ -15,25 +16,11 @@ stop() { printf 'test-aarch64: %s\n' "$1" >&2; exit 1; }
 say() { printf 'test-aarch64: %s\n' "$1"; }
 
 [ "$(id -u)" = 0 ] || stop "this installs packages: run it as root (sudo make test-aarch64)"
-missing=()
-for package in qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap cpio; do
-    dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-    say "installing ${missing[*]}"
-    apt-get update -qq || stop "apt-get update failed; its message is above. Check the network"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-        stop "apt-get could not install ${missing[*]}; its message is above"
-fi
+install_missing qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap cpio
 
-release=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
+find_mirror
 base=$folder/$release-$recipe
 if [ ! -s "$base/system.gz" ]; then
-    mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-        awk -v release="$release" '$1 == release && $2 == "main" { print $3; exit }')
-    [ -n "$mirror" ] || stop "apt's configuration has no mirror for the component main of $release: add one to /etc/apt/sources.list"
-    proxy=$(apt-config dump --format '%v' Acquire::http::Proxy)
-    [ -z "$proxy" ] || export http_proxy=${http_proxy:-$proxy}
     say "unpacking Debian's packages for aarch64 to $base (a few minutes the first time)"
     rm -rf "$base" && mkdir -p "$base"
     # The packages are unpacked, but not configured: that would run their scripts in the emulator, which is slow.

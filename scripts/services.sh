@@ -5,6 +5,7 @@ set -euo pipefail
 
 venv=${1:?usage: services.sh VENV}
 cd "$(dirname "$0")/.."
+. scripts/debian.sh
 
 user=knackbox-test
 # For the ordinary user: Debian's Python and setpriv. For JupyterLab: a browser. For the Docker image: debootstrap. For
@@ -21,16 +22,7 @@ say() { printf 'test-services: %s\n' "$1"; }
 [ "$(id -u)" = 0 ] || stop "this installs packages and creates a system user: run it as root (sudo make test-services)"
 command -v apt-get >/dev/null || stop "this installs packages with apt-get: run it on Debian or Ubuntu"
 
-missing=()
-for package in "${packages[@]}"; do
-    dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-    say "installing ${missing[*]}"
-    apt-get update -qq || stop "apt-get update failed; its message is above. Check the network"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-        stop "apt-get could not install ${missing[*]}; its message is above"
-fi
+install_missing "${packages[@]}"
 
 id "$user" >/dev/null 2>&1 || useradd --system --create-home --home-dir "/var/lib/$user" --shell /usr/sbin/nologin "$user"
 place=$(getent passwd "$user" | cut -d: -f6)
