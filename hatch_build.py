@@ -54,6 +54,13 @@ def compile_with(compiler: str, source: Path, program: Path) -> bool | None:
 
 
 def _platform(*, static: bool) -> str:
-    """Return the platform tag. A static program runs on every distribution, so the oldest tag of PEP 600 is right."""
-    machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    return machine.replace("linux_", "manylinux_2_5_") if static and machine.startswith("linux_") else machine
+    """Return the platform tag.
+
+    A static program runs on every distribution, so the tag is the oldest that installers accept: glibc 2.5 on x86, and
+    2.17 elsewhere (`packaging.tags`).
+    """
+    tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    if not static or not tag.startswith("linux_"):
+        return tag
+    oldest = "manylinux_2_5_" if tag in ("linux_x86_64", "linux_i686") else "manylinux_2_17_"
+    return tag.replace("linux_", oldest)
