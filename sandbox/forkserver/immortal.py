@@ -25,8 +25,8 @@ def make_all_immortal() -> int:
     if sys.implementation.name != "cpython" or sys.version_info < _FIRST_VERSION or _free_threaded():
         return 0
     count = ctypes.c_uint32.from_address(id(None)).value  # the lower half of the count is what marks an object
-    found: set[int] = set()
     left: list[Any] = gc.get_objects()
+    found: set[int] = set()
     while left:
         each = left.pop()
         if id(each) in found:
@@ -35,7 +35,6 @@ def make_all_immortal() -> int:
         left.extend(gc.get_referents(each))
         if isinstance(each, CodeType):  # does not tell the garbage collector what it refers to
             left += (each.co_consts, each.co_names, each.co_name, each.co_qualname, each.co_filename)
-    found.discard(id(left))
     for address in found:
         ctypes.c_uint32.from_address(address).value = count
     return len(found)
