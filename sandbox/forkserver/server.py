@@ -1,13 +1,10 @@
 """`ForkServer`: the engine's side of one template. Starts it, keeps boxes ready, hands them out and kills them."""
 
 import asyncio
-import contextlib
-import errno
 import json
 import math
 import os
 import socket
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +12,7 @@ from sandbox.contract import SandboxError
 from sandbox.forkserver import open_files, orders
 from sandbox.forkserver.forked_box import BoxPool, DirectEnds, ForkedBox, WorkerStatus
 from sandbox.forkserver.launch import Program, launch
+from sandbox.forkserver.order_queue import OrderQueue
 from sandbox.forkserver.ready_size import ReadySize
 from sandbox.forkserver.template_processes import ASK_DOCTOR, TemplateProcesses, could_not_start
 
@@ -24,7 +22,6 @@ _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given 
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX, _DESCRIPTORS_PER_DIRECT_BOX = 3, 6
-_SEND_AGAIN_S = 0.05
 _KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not kept ready
 
 
@@ -67,7 +64,8 @@ class ForkServer:
         self._mounts: dict[int, asyncio.Future[int]] = {}
         self._over: dict[int, Callable[[str], None]] = {}
         self._findings: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._outboxes: dict[socket.socket, deque[tuple[bytes, tuple[int, ...]]]] = {}
+        self._to_template: OrderQueue | None = None
+        self._to_supervisor: OrderQueue | None = None
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
         self._pulse_until = 0.0
@@ -94,7 +92,9 @@ class ForkServer:
         self._ready = loop.create_future()
         for end, handler in ((self._template, self._from_template), (self._supervisor, self._from_supervisor)):
             end.setblocking(False)
-            loop.add_reader(end, handler)
+            loop.add_reader(end.fileno(), handler)
+        self._to_template = OrderQueue(self._template, self._killed)
+        self._to_supervisor = OrderQueue(self._supervisor, self._killed)
         try:
             async with asyncio.timeout(_START_WAIT_S):
                 missing = await self._ready
@@ -155,7 +155,7 @@ class ForkServer:
         if self.dead:
             box.gone.set()
         elif not box.gone.is_set():
-            self._send(self._template, {"op": "kill", "id": box.id})
+            self._tell(self._to_template, {"op": "kill", "id": box.id})
 
     def watch(
         self, box: ForkedBox, request: dict[str, Any], descriptors: Sequence[int], on_over: Callable[[str], None]
@@ -169,7 +169,7 @@ class ForkServer:
             on_over: Called once with the name of a limit if the box exceeds one.
         """
         self._over[box.id] = on_over
-        self._send(self._supervisor, {"op": "watch", "id": box.id, **request}, descriptors)
+        self._tell(self._to_supervisor, {"op": "watch", "id": box.id, **request}, descriptors)
 
     async def findings(self, box: ForkedBox) -> dict[str, Any]:
         """End a watch, and return what it found.
@@ -181,13 +181,13 @@ class ForkServer:
             raise TemplateLost(f"The box template ended: {self.dead}.")
         self._over.pop(box.id, None)
         future = self._findings[box.id] = asyncio.get_running_loop().create_future()
-        self._send(self._supervisor, {"op": "unwatch", "id": box.id})
+        self._tell(self._to_supervisor, {"op": "unwatch", "id": box.id})
         return await self._answer(future, "measure a box", too_late=lambda _: None)
 
     def forget_watch(self, box: ForkedBox) -> None:
         """End a watch whose findings nobody needs."""
         self._over.pop(box.id, None)
-        self._send(self._supervisor, {"op": "unwatch", "id": box.id})
+        self._tell(self._to_supervisor, {"op": "unwatch", "id": box.id})
 
     async def open_workspace(self, path: str, *, writable: bool) -> int:
         """Open the folder as a detached mount; the caller closes the descriptor.
@@ -205,7 +205,7 @@ class ForkServer:
         self._next_id += 1
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._mounts[self._next_id] = future
-        self._send(self._supervisor, {"op": "open", "id": self._next_id, "path": path, "writable": writable})
+        self._tell(self._to_supervisor, {"op": "open", "id": self._next_id, "path": path, "writable": writable})
         return await self._answer(future, f"open the workspace {path}", too_late=os.close)
 
     def abandon(self) -> None:
@@ -255,45 +255,12 @@ class ForkServer:
         now = asyncio.get_running_loop().time()
         if now > self._pulse_until:
             self._pulse_until = now + _PULSE_AGAIN_S
-            self._send(self._supervisor, {"op": "pulse"})
-        self._send(self._template, {"op": "fork", "id": self._next_id, "direct": direct})
+            self._tell(self._to_supervisor, {"op": "pulse"})
+        self._tell(self._to_template, {"op": "fork", "id": self._next_id, "direct": direct})
 
-    def _send(self, where: socket.socket | None, order: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-        if where is None or self.dead:
-            return
-        # Copies, because the caller may close its descriptors before the message is sent.
-        with contextlib.ExitStack() as copied:
-            copies = []
-            for each in descriptors:
-                copies.append(os.dup(each))
-                copied.callback(os.close, copies[-1])
-            copied.pop_all()
-        self._outboxes.setdefault(where, deque()).append((json.dumps(order).encode(), tuple(copies)))
-        self._flush(where)
-
-    def _flush(self, where: socket.socket) -> None:
-        """Send the queued messages in order; continue when the other side has room again."""
-        outbox = self._outboxes.get(where, ())
-        while outbox and not self.dead:
-            message, descriptors = outbox[0]
-            try:
-                socket.send_fds(where, [message], descriptors)
-            except BlockingIOError:
-                asyncio.get_running_loop().add_writer(where.fileno(), self._resume, where)
-                return
-            except OSError as problem:
-                if problem.errno == errno.ETOOMANYREFS:  # a job of the same user is sending many descriptors
-                    asyncio.get_running_loop().call_later(_SEND_AGAIN_S, self._flush, where)
-                    return
-                self._die("it was killed")
-                return
-            outbox.popleft()
-            for descriptor in descriptors:
-                os.close(descriptor)
-
-    def _resume(self, where: socket.socket) -> None:
-        asyncio.get_running_loop().remove_writer(where.fileno())
-        self._flush(where)
+    def _tell(self, queue: OrderQueue | None, order: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        if queue is not None and not self.dead:
+            queue.send(order, descriptors)
 
     def _from_template(self) -> None:
         for _ in range(64):
@@ -309,7 +276,7 @@ class ForkServer:
             except OSError:
                 data, descriptors = b"", []
             if not data:
-                self._die("it was killed")
+                self._killed()
                 return
             self._handle(json.loads(data), descriptors)
             if self.dead:
@@ -353,7 +320,7 @@ class ForkServer:
             return
         for descriptor in descriptors:
             os.close(descriptor)
-        self._send(self._template, {"op": "kill", "id": box_id})
+        self._tell(self._to_template, {"op": "kill", "id": box_id})
         no_room = SandboxError("This process has no file descriptor left for a box.", remedy=open_files.REMEDY)
         self._pools[direct].fail_one(no_room)
 
@@ -434,6 +401,9 @@ class ForkServer:
                 )
             )
 
+    def _killed(self) -> None:
+        self._die("it was killed")
+
     def _die(self, why: str, remedy: str = ASK_DOCTOR) -> None:
         if self.dead:
             return
@@ -455,12 +425,8 @@ class ForkServer:
 
     def _close_sockets(self) -> None:
         loop = asyncio.get_running_loop()
-        for end in (self._template, self._supervisor):
-            if end is not None:
-                loop.remove_reader(end)
-                loop.remove_writer(end)
+        for end, queue in ((self._template, self._to_template), (self._supervisor, self._to_supervisor)):
+            if end is not None and queue is not None:
+                queue.close()
+                loop.remove_reader(end.fileno())
                 end.close()
-        waiting = (descriptors for outbox in self._outboxes.values() for _, descriptors in outbox)
-        for descriptor in (each for descriptors in waiting for each in descriptors):
-            os.close(descriptor)
-        self._outboxes.clear()

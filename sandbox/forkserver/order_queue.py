@@ -1,0 +1,77 @@
+"""`OrderQueue`: sends orders, with descriptors, to a process that may be slow to read them."""
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_SEND_AGAIN_S = 0.05
+
+
+class OrderQueue:
+    """Sends orders in their order, each as soon as there is room. It belongs to one event loop."""
+
+    def __init__(self, end: socket.socket, on_lost: Callable[[], None]) -> None:
+        """Create an empty queue.
+
+        Args:
+            end: This process's end of the socket, which must not block. The caller closes it after `close`.
+            on_lost: Called when an order cannot be sent because the other process has ended.
+        """
+        self._end = end
+        self._on_lost = on_lost
+        self._waiting: deque[tuple[bytes, tuple[int, ...]]] = deque()
+        self._retry: asyncio.TimerHandle | None = None
+
+    def send(self, order: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send an order, now or later. The caller may close the descriptors at once.
+
+        Raises:
+            OSError: This process has no descriptor left for the copies that wait here.
+        """
+        with contextlib.ExitStack() as copied:
+            copies = []
+            for each in descriptors:
+                copies.append(os.dup(each))
+                copied.callback(os.close, copies[-1])
+            copied.pop_all()
+        self._waiting.append((json.dumps(order).encode(), tuple(copies)))
+        self._flush()
+
+    def close(self) -> None:
+        """Discard the orders that wait."""
+        asyncio.get_running_loop().remove_writer(self._end.fileno())
+        if self._retry is not None:
+            self._retry.cancel()
+        while self._waiting:
+            self._forget_first()
+
+    def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            message, descriptors = self._waiting[0]
+            try:
+                socket.send_fds(self._end, [message], descriptors)
+            except BlockingIOError:
+                loop.add_writer(self._end.fileno(), self._resume)
+                return
+            except OSError as problem:
+                if problem.errno == errno.ETOOMANYREFS:  # a job of the same user is sending many descriptors
+                    self._retry = loop.call_later(_SEND_AGAIN_S, self._flush)
+                else:
+                    self._on_lost()
+                return
+            self._forget_first()
+
+    def _resume(self) -> None:
+        asyncio.get_running_loop().remove_writer(self._end.fileno())
+        self._flush()
+
+    def _forget_first(self) -> None:
+        for descriptor in self._waiting.popleft()[1]:
+            os.close(descriptor)
