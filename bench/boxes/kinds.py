@@ -26,5 +26,5 @@ NATIVE = ProcessOne(native=True, note="", helpers=4)
 
 
 def kinds() -> tuple[ProcessOne, ...]:
-    """Return the kinds that this installation has."""
+    """Return the kinds of process 1 that this installation has."""
     return (NATIVE, PYTHON) if process_one.program() else (PYTHON,)

@@ -110,8 +110,8 @@ def become(confinement: NamespaceConfinement, given: tuple[int, ...], *, announc
         os._exit(1)
 
 
-# The next two are functions so that the frames above a job's code hold no values that differ between boxes. By them, a
-# skill could tell the box in which it is proved.
+# The next two are functions so that the frames above a job's code hold no values that differ between boxes. From such
+# values, a skill could tell that it is being proved.
 
 
 def _keep_only(given: tuple[int, ...]) -> None:

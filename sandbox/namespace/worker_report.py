@@ -32,7 +32,7 @@ class WorkerReport:
         self.pid = -1
         """The worker's pid; -1 until it announced itself."""
         self.frame = bytearray()
-        """The report, as far as it was received."""
+        """The part of the report that has been received."""
 
     def read(self) -> bool:
         """Read the available messages, up to a limit. Return False at the end of the stream."""

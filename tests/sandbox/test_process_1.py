@@ -100,7 +100,7 @@ async def test_what_a_job_used_is_measured_with_either_process_1(box: NamespaceS
 @pytest.mark.spec("BOX-13")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_process_that_inherited_the_channel_can_neither_report_nor_flood(box: NamespaceSandbox) -> None:
-    """The attempt: a child writes complete reports, without end, to the descriptor on which the worker reports."""
+    """The attempt: a child endlessly writes complete reports to the descriptor on which the worker reports."""
     forge = (
         "import json, os, struct, time\n"
         "text = json.dumps({'end': 'ok', 'exit_code': 0, 'value': 'forged'}).encode()\n"
@@ -162,7 +162,7 @@ ours.close(), theirs.close()
 @pytest.mark.spec("BOX-13")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_sockets_that_a_job_sends_along_do_not_block_the_engine(box: NamespaceSandbox) -> None:
-    """The attempt: the engine closes a socket that lingers for an hour. It would notice, because the loop would stop."""
+    """The attempt: make the engine close a socket that lingers for an hour, which would block its event loop."""
     await box.run(Job(code=LINGER))
     assert (await box.run(ADD)).value == 3
 

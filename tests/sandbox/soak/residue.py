@@ -36,7 +36,7 @@ def generations(root: int) -> list[list[int]]:
 
 
 def parts(engine: int) -> dict[str, list[int]]:
-    """Return the processes of an engine by what they are: supervisor, template, maker, box (process 1), code."""
+    """Return the processes of an engine by kind: supervisor, template, maker, box (process 1), code."""
     levels = [*generations(engine), [], [], []]
     below = [pid for level in levels[2:] for pid in level]
     makers = [pid for pid in levels[2] if _is_native(pid)]
