@@ -15,6 +15,7 @@ from acquired_skills.model.skill import Skill, SkillError, SkillKind
 from acquired_skills.portable.reading import ImportCandidate, read_candidate
 from acquired_skills.proof.admission_report import agreed_predictions, kept_reference, open_questions
 from acquired_skills.proof.admitted_skill import has_same_files
+from acquired_skills.store import skill_file
 from acquired_skills.store.archive import SKILL_FILE, Unreadable, read_skills
 from acquired_skills.store.trust import Trust
 from engine.contract.failure import ToolFailure
@@ -115,11 +116,16 @@ async def _bring(
 
 
 def _is_signed(one: ImportCandidate, trust: Trust) -> bool:
-    """Return whether a key that is trusted here signed the file. This blocks."""
+    """Return whether a key that is trusted here signed the skill, with the files that came with it. This blocks.
+
+    The signature covers `SKILL.md`, which has the hashes of the other files.
+    """
     try:
-        return bool(trust.check(one.files[SKILL_FILE], one.front.name))
+        signed = bool(trust.check(one.files[SKILL_FILE], one.front.name))
+        described = skill_file.parse(one.files[SKILL_FILE], one.front.name)
     except SkillError:
         return False
+    return signed and one.proposal is not None and has_same_files(described, one.proposal)
 
 
 def _answers(one: ImportCandidate, current: Skill) -> bool:

@@ -64,14 +64,15 @@ async def brought(
         return one, await library.find("add_one")
 
 
-def changed(data: bytes, old: str, new: str) -> bytes:
-    """Return an export with a change in its `SKILL.md`."""
+def changed(data: bytes, old: str, new: str, file: str = "SKILL.md") -> bytes:
+    """Return an export with a change in one of its files."""
     files: Mapping[str, bytes]
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         files = {each.partition("/")[2]: archive.read(each) for each in archive.namelist()}
-    text = files["SKILL.md"].decode()
+    (path,) = (each for each in files if each.endswith(file))
+    text = files[path].decode()
     assert old in text
-    return zipped({"add_one": {**files, "SKILL.md": text.replace(old, new).encode()}})
+    return zipped({"add_one": {**files, path: text.replace(old, new).encode()}})
 
 
 async def test_predictions_of_a_stranger_do_not_lift_the_mark(tmp_path: Path, box: NamespaceSandbox) -> None:
@@ -107,6 +108,18 @@ async def test_predictions_count_if_a_trusted_key_signed_them(tmp_path: Path, bo
     _, skill = await brought(tmp_path / "forged", forged, box, trust=Trust(None, frozenset({own.public}), False))
     assert skill is not None
     assert open_questions(skill.admission) > 0
+
+
+async def test_a_signature_does_not_vouch_for_code_that_was_exchanged(tmp_path: Path, box: NamespaceSandbox) -> None:
+    """The attempt: keep the signed `SKILL.md` with its predictions, and bring other code that agrees with them."""
+    (tmp_path / "keys").mkdir()
+    own = key(tmp_path / "keys")
+    data = await exported(tmp_path / "here", box, trust=Trust(own))
+    other = changed(data, BODY, BODY.replace("number > 99", "number == 100 or number > 99"), "scripts/add_one.py")
+    _, skill = await brought(tmp_path / "there", other, box, trust=Trust(None, frozenset({own.public}), False))
+    assert skill is not None
+    assert open_questions(skill.admission) > 0
+    assert not agreed_predictions(skill.admission)
 
 
 async def test_a_prediction_that_the_code_contradicts_refuses_the_import_without_the_result(
