@@ -6,9 +6,10 @@ import math
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
-from sandbox.contract import SandboxError
+from sandbox.contract import End, SandboxError
 from sandbox.forkserver import open_files, orders
 from sandbox.forkserver.forked_box import BoxPool, DirectEnds, ForkedBox, WorkerStatus
 from sandbox.forkserver.launch import Program, launch
@@ -22,7 +23,7 @@ _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given 
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX, _DESCRIPTORS_PER_DIRECT_BOX = 3, 6
-_KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not kept ready
+_KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not forked ahead
 
 
 T = TypeVar("T")
@@ -166,10 +167,13 @@ class ForkServer:
             box: The box, whose job runs.
             request: The rest of the order (`sandbox.namespace.outside_watch`).
             descriptors: Those of the order.
-            on_over: Called once with the name of a limit if the box exceeds one.
+            on_over: Called once with the name of a limit if the box exceeds one, or with "killed" if it cannot be
+                watched.
         """
+        over = {"op": "over", "id": box.id, "reason": End.KILLED}
+        refused = partial(self._handle_supervisor, over, [])
+        self._tell(self._to_supervisor, {"op": "watch", "id": box.id, **request}, descriptors, refused)
         self._over[box.id] = on_over
-        self._tell(self._to_supervisor, {"op": "watch", "id": box.id, **request}, descriptors)
 
     async def findings(self, box: ForkedBox) -> dict[str, Any]:
         """End a watch, and return what it found.
@@ -258,9 +262,15 @@ class ForkServer:
             self._tell(self._to_supervisor, {"op": "pulse"})
         self._tell(self._to_template, {"op": "fork", "id": self._next_id, "direct": direct})
 
-    def _tell(self, queue: OrderQueue | None, order: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    def _tell(
+        self,
+        queue: OrderQueue | None,
+        order: dict[str, Any],
+        descriptors: Sequence[int] = (),
+        on_refused: Callable[[], None] | None = None,
+    ) -> None:
         if queue is not None and not self.dead:
-            queue.send(order, descriptors)
+            queue.send(order, descriptors, on_refused)
 
     def _from_template(self) -> None:
         for _ in range(64):

@@ -29,6 +29,7 @@ from sandbox.namespace.outside_watch import UNWATCHABLE
 from sandbox.namespace.process_one import BoxReport, OrderKind
 from sandbox.namespace.worker_report import WorkerReport
 from sandbox.nodes import MAX_NODES, too_many_nodes
+from sandbox.wire import results
 
 _FIRST_LOOK_S = 0.01  # a job that ends before is not watched; the kernel's own limits apply from the beginning
 _GRACE_S = 5.0  # process 1 ends the box this much later than the job's time limit, in case the engine does not
@@ -81,6 +82,8 @@ class DirectJob:
         """
         if box.direct is None:
             raise ValueError("the box is not a direct box")
+        if job.collect or job.egress:  # their answers are made from the files of the process that concludes the job
+            raise ValueError("a direct box can neither bring back files nor connect to anything")
         self._loop = asyncio.get_running_loop()
         self._server = server
         self._box = box
@@ -123,6 +126,8 @@ class DirectJob:
         if tree >= 0 or header["bridge"] or header["limits"]["disk_bytes"] != DEFAULT_DISK_BYTES:
             await self._check_start(prepared)
         else:  # nothing that the worker could find missing
+            if prepared.done():  # the order could not be given
+                await self._check_start(prepared)
             prepared.add_done_callback(self._check_late)
         frame = worker.pack(header, body)
         self._started = self._loop.time()
@@ -164,10 +169,13 @@ class DirectJob:
         if len(ended.answer) <= _PARSED_AT_ONCE:
             said, body = answer.conclude(self._header, ended, measured)
         else:
-            if too_many_nodes(ended.answer, 2 * MAX_NODES):
-                raise SandboxError("The box's answer has too many JSON values.", may_have_started=True)
-            said, body = await asyncio.to_thread(answer.conclude, self._header, ended, measured)
+            said, body = await asyncio.to_thread(self._conclude_long, ended, measured)
         return outcomes.with_answer(said, body, self._output, wall_s)
+
+    def _conclude_long(self, ended: WorkerEnd, measured: _Measured) -> tuple[worker.Message, bytes]:
+        if too_many_nodes(ended.answer, 2 * MAX_NODES):
+            raise SandboxError("The box's answer has too many JSON values.", may_have_started=True)
+        return answer.conclude(self._header, ended, measured)
 
     def stop(self, reason: str) -> None:
         """End the job for this reason, a member of `End`."""
@@ -247,17 +255,19 @@ class DirectJob:
     async def _check_start(self, prepared: "asyncio.Future[BoxReport]") -> None:
         try:
             report = await prepared
-        except EOFError:
-            raise SandboxError("The box ended before it received its job.") from None
+        except EOFError as problem:
+            raise SandboxError(f"The box could not be prepared for its job: {problem}.") from None
         self._note_start(report)
         if report.error:
             raise SandboxError(f"The box could not run the job: {os.strerror(report.error)}.")
 
     def _check_late(self, prepared: "asyncio.Future[BoxReport]") -> None:
-        if not prepared.cancelled() and prepared.exception() is None:
+        if prepared.cancelled():
+            return
+        if prepared.exception() is None:
             self._note_start(prepared.result())
-            if self._start_error:
-                self.stop("killed")
+        if prepared.exception() is not None or self._start_error:  # a job must not run without its limits
+            self.stop("killed")
 
     def _note_start(self, report: BoxReport) -> None:
         self._start_error = report.error
@@ -271,9 +281,9 @@ class DirectJob:
             self._looking = self._loop.call_later(_FIRST_LOOK_S, self._watch)
             return
         request = {"limits": self._header["limits"], "before": self._report.before, "free": self._free_before}
-        try:
+        try:  # a job must not run unwatched
             self._server.watch(self._box, request, (*self._ends.shown, *self._workspace), self.stop)
-        except OSError:  # this process has no descriptor left; a job must not run unwatched
+        except OSError:  # this process has no descriptor left
             self.stop(UNWATCHABLE)
         else:
             self._watched = True
@@ -291,7 +301,7 @@ class DirectJob:
                 if report.kind == OrderKind.STOP:
                     report = await self._ask(OrderKind.KILL)
                 ended = await self._ends.ended
-                self._report.read()
+                self._report.read(results.MOST_READS)  # all that there is: nobody can send more
                 status = 0 if self._report.complete and not reason else ended.status
         except EOFError:
             return None
@@ -399,24 +409,26 @@ class DirectJob:
         """Give process 1 an order. Return a future of its report, which has an EOFError if process 1 has ended."""
         future: asyncio.Future[BoxReport] = self._loop.create_future()
         self._answers.append(future)
-        if not self._order(kind, number, values, descriptors):
-            self._lose_line()
+        problem = self._order(kind, number, values, descriptors)
+        if problem is not None:
+            self._lose_line(problem.strerror or str(problem))
         return future
 
     def _order(
         self, kind: OrderKind, number: int = 0, values: Sequence[int] = (), descriptors: Sequence[int] = ()
-    ) -> bool:
+    ) -> OSError | None:
+        """Give process 1 an order; return why that is impossible."""
         try:
             socket.send_fds(self._ends.line, [process_one.order(kind, number, values)], descriptors)
-        except OSError:
-            return False
-        return True
+        except OSError as problem:
+            return problem
+        return None
 
-    def _lose_line(self) -> None:
+    def _lose_line(self, why: str = "process 1 has ended") -> None:
         while self._answers:
             future = self._answers.popleft()
             if not future.done():
-                future.set_exception(EOFError("process 1 of the box has ended"))
+                future.set_exception(EOFError(why))
                 future.exception()  # retrieved here, because nobody may be waiting for the answer
 
     def _stop_for_output(self) -> None:

@@ -23,7 +23,7 @@ from sandbox.namespace.process_one import OrderKind
 _CONTROL_FD, _PROGRAM_FD = 3, 64
 _DESCRIPTORS = 4  # of a box that is ready
 _LONGEST_S = 2.0  # for each of the two steps of creating a box; a template must answer its engine within 5 s
-_MOST_DEAD = 8  # boxes that were killed while they waited, before the template gives up
+_MOST_DEAD = 8  # boxes that are killed while they are created, before the template gives up
 _ERROR = struct.Struct("=i")
 _LEAST_SPARE, _MOST_SPARE = 1, 8
 
@@ -95,7 +95,7 @@ class EmptyBoxes:
         """
         if not self._wanted or not _readable(self._wanted[0].line):
             self._spare.missed(time.monotonic())
-        for _ in range(_MOST_DEAD):
+        for _ in range(_MOST_SPARE + _MOST_DEAD):
             self._prepare(1)
             box = self._next()
             if not _readable(box.pidfd):

@@ -7,16 +7,11 @@ processes of the job, which have inherited the socket, are dropped.
 
 import json
 import socket
-import struct
 
 from sandbox import worker
+from sandbox.wire import results
 
-_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
-# Room for the credentials only: the kernel closes any descriptors that a process of the job sends along.
-_ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
-_READ = 1 << 16
 _READS_PER_WAKE = 16  # limited so that a flood of messages does not block the event loop
-_MOST = worker.MAX_VALUE_BYTES + _READ
 
 
 class WorkerReport:
@@ -34,30 +29,30 @@ class WorkerReport:
         self.frame = bytearray()
         """The part of the report that has been received."""
 
-    def read(self) -> bool:
-        """Read the available messages, up to a limit. Return False at the end of the stream."""
-        for _ in range(_READS_PER_WAKE):
+    def read(self, most: int = _READS_PER_WAKE) -> bool:
+        """Read up to `most` of the available messages. Return False at the end of the stream."""
+        for _ in range(most):
             try:
-                data, ancillary, _, _ = self._channel.recvmsg(_READ, _ANCILLARY)
+                data, ancillary, _, _ = self._channel.recvmsg(results.READ, results.ANCILLARY)
             except BlockingIOError:
                 return True
             except OSError:
                 return False
             if not data:
                 return False
-            self._take(data, _sender(ancillary))
+            self._take(data, results.sender(ancillary))
         return True
 
     @property
     def complete(self) -> bool:
         """Whether the whole report has been received."""
-        return _is_frame(self.frame)
+        return results.is_frame(self.frame)
 
     def _take(self, data: bytes, sender: int) -> None:
         if self.before is None:
             self.pid = sender
             self._first += data
-            if not _is_frame(self._first):
+            if not results.is_frame(self._first):
                 return
             size = worker.HEADER.size
             end = size + worker.unpack_head(bytes(self._first[:size]))[0]
@@ -67,18 +62,5 @@ class WorkerReport:
                 return
             self.before = first
             data = bytes(self._first[end:])
-        if sender == self.pid and len(self.frame) < _MOST:
+        if sender == self.pid and len(self.frame) < results.MOST:
             self.frame += data
-
-
-def _is_frame(data: bytearray) -> bool:
-    size = worker.HEADER.size
-    return len(data) >= size and len(data) >= size + sum(worker.unpack_head(bytes(data[:size])))
-
-
-def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """Return the sender's pid, as seen from this process's pid namespace; 0 when unknown."""
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(data) == _CREDENTIALS.size:
-            return int(_CREDENTIALS.unpack(data)[0])
-    return 0

@@ -13,10 +13,10 @@ from sandbox import worker
 
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 # Room for the credentials only: the kernel closes any descriptors that a process of the job sends along.
-_ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
-_READ = 1 << 16
-_MOST_READS = 1000  # a socket holds fewer messages
-_MOST = worker.MAX_VALUE_BYTES + _READ
+ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
+READ = 1 << 16
+MOST_READS = 1000  # a socket holds fewer messages
+MOST = worker.MAX_VALUE_BYTES + READ  # bytes that are kept
 
 
 class ResultChannel:
@@ -42,31 +42,35 @@ class ResultChannel:
 
         Reads a limited number of messages, so that a flood does not block the caller.
         """
-        for _ in range(_MOST_READS):
+        for _ in range(MOST_READS):
             try:
-                data, ancillary, _, _ = self._socket.recvmsg(_READ, _ANCILLARY)
+                data, ancillary, _, _ = self._socket.recvmsg(READ, ANCILLARY)
             except BlockingIOError:
                 return True
             except ConnectionResetError:  # closed by the worker's side with unread data
                 return False
             if not data:
                 return False
-            if _sender(ancillary) == self._reporter and len(self.received) < _MOST:
+            if sender(ancillary) == self._reporter and len(self.received) < MOST:
                 self.received += data
         return True
 
     @property
     def complete(self) -> bool:
         """Whether a whole frame has been received."""
-        size = worker.HEADER.size
-        got = self.received
-        return len(got) >= size and len(got) >= size + sum(worker.unpack_head(bytes(got[:size])))
+        return is_frame(self.received)
 
     def close(self) -> None:
         self._socket.close()
 
 
-def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
+def is_frame(data: bytearray) -> bool:
+    """Return whether the data contains a whole frame."""
+    size = worker.HEADER.size
+    return len(data) >= size and len(data) >= size + sum(worker.unpack_head(bytes(data[:size])))
+
+
+def sender(ancillary: list[tuple[int, int, bytes]]) -> int:
     """Return the sender's pid, as seen from this process's pid namespace; 0 when unknown."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(data) == _CREDENTIALS.size:

@@ -4,10 +4,10 @@
  * message with one descriptor (a socket, the "line" of a new box), it clones a process into new namespaces, maps the
  * box's only user to HOST_ID, and answers with an errno and, if that is 0, a pidfd of the process.
  *
- * That process isolates itself as `sandbox/namespace/box.py` does, and is process 1 of the box from then on. It tells
- * the line that the box is ready, sending descriptors of its /proc, of its tmpfs, and of the two ends of the worker's
- * channel to the engine, then carries out `struct order`s from the line and reaps orphans. The box ends with it: when the line is closed, when its time is up, or when the
- * program, its template or their supervisor ends.
+ * That process isolates itself as `sandbox/namespace/box.py` does, and is process 1 of the box from then on. It sends
+ * READY on its line, with descriptors of its /proc, its tmpfs, and both ends of the worker's channel. It then carries
+ * out `struct order`s from the line and reaps orphans. It exits, and the box ends with it, when the line is closed, when
+ * its deadline passes, or when the program, the template or the supervisor ends.
  *
  * A worker, forked by the template into the box, runs the job and talks to the engine directly. Nothing that the job
  * writes is read here: texts of the kernel (`struct report`) are passed on unread. The only inputs are orders of the
@@ -55,6 +55,7 @@
 #define INODES 65536
 #define LISTEN_BACKLOG 128
 #define MOST_FILES 5 /* descriptors of a control group: memory limit, memory events, pids limit, CPU time, sockets */
+#define F_EMPTY_PATH 4 /* MOVE_MOUNT_F_EMPTY_PATH */
 #define SHOWN 4      /* descriptors that are sent when a box is ready */
 #define WORKER 2     /* the worker's pid: it is the first process forked into the box */
 
@@ -295,8 +296,7 @@ static void start(const struct order *order, int tree) {
     int end = -1, error = 0;
     const uint64_t *limits = order->values;
     if (limits[0] && mount_disk(limits[0], MS_REMOUNT) < 0) error = errno;
-    if (!error && tree >= 0 && syscall(SYS_move_mount, tree, "", AT_FDCWD, "/work", 4 /* MOVE_MOUNT_F_EMPTY_PATH */) < 0)
-        error = errno;
+    if (!error && tree >= 0 && syscall(SYS_move_mount, tree, "", AT_FDCWD, "/work", F_EMPTY_PATH) < 0) error = errno;
     if (!error && (write_limit(files[4], limits[3]) < 0 || write_limit(files[0], limits[1]) < 0 ||
                    write_limit(files[2], limits[2]) < 0))
         error = errno;
@@ -420,12 +420,10 @@ static int create(int given, const char *host_id) {
         become_process_1(mapped[0]);
     }
     int problem = errno;
-    if (pid > 0 && map_ids(pid, host_id) < 0) { /* without the byte, the process ends */
+    if (pid > 0 && (map_ids(pid, host_id) < 0 || write(mapped[1], "m", 1) != 1)) { /* without the byte, it ends */
         problem = errno;
         close(pidfd);
         pidfd = -1;
-    } else if (pid > 0 && write(mapped[1], "m", 1) < 0) {
-        problem = errno;
     }
     close(mapped[0]);
     close(mapped[1]);
