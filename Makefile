@@ -25,7 +25,7 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv with the `knackbox` command and everything that the targets below need
 
-$(READY): pyproject.toml requirements.lock scripts/setup.sh
+$(READY): pyproject.toml requirements.lock scripts/setup.sh hatch_build.py sandbox/namespace/native/box_init.c
 	@bash scripts/setup.sh $(VENV)
 	@touch $@
 

@@ -41,6 +41,7 @@ class CompileProcessOne(BuildHookInterface):  # type: ignore[type-arg]
 
 def compile_with(compiler: str, source: Path, program: Path) -> bool | None:
     """Compile the program; return whether it is static, or None if the compiler is missing or fails."""
+    program.unlink(missing_ok=True)  # one of an earlier version must not be used with the new package
     if not compiler or not shutil.which(compiler.split(maxsplit=1)[0]):
         return None
     for way in _WAYS:

@@ -6,13 +6,17 @@ The numbers and structures must agree with `native/box_init.c`.
 import os
 import socket
 import struct
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from pathlib import Path
 
 _PROGRAM = str(Path(__file__).parent / "native" / "box_init")
 VARIABLE = "KNACKBOX_PROCESS_1"
+_NO_ARGUMENTS = 2  # the exit code of the program without arguments
+_RUN_S = 10.0
 _ORDER = struct.Struct("=Ii6Q")
 _REPORT = struct.Struct("=Ii2Q3q128s3072s512s512s")
 _MOST_DESCRIPTORS = 4  # when a box is ready: see `sandbox.namespace.empty_boxes.EmptyBox`
@@ -63,8 +67,18 @@ def program() -> str:
 
     The environment variable `VARIABLE` with the value `python` selects process 1 in Python.
     """
-    wanted = os.environ.get(VARIABLE) != "python"
-    return _PROGRAM if wanted and os.access(_PROGRAM, os.X_OK) else ""
+    if os.environ.get(VARIABLE) == "python" or not os.access(_PROGRAM, os.X_OK):
+        return ""
+    return _PROGRAM if _runs(_PROGRAM, Path(_PROGRAM).stat().st_mtime_ns) else ""
+
+
+@lru_cache(maxsize=4)
+def _runs(program: str, _changed: int) -> bool:
+    """Return whether this machine can run the program. It refuses to do anything without arguments."""
+    try:
+        return subprocess.run([program], check=False, timeout=_RUN_S).returncode == _NO_ARGUMENTS
+    except (OSError, subprocess.TimeoutExpired):  # such as one for another architecture
+        return False
 
 
 def order(kind: OrderKind, number: int = 0, values: Sequence[int] = ()) -> bytes:
