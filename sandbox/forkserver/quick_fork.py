@@ -17,12 +17,12 @@ from sandbox.linux import syscalls
 
 @contextlib.contextmanager
 def noted_hooks() -> Iterator[list[str]]:
-    """Note, while the block imports modules, which modules have functions called at a fork. Yields their names."""
+    """Note, while the block imports modules, which of them have functions called at a fork. Yields their names."""
     noted: list[str] = []
     register = os.register_at_fork
 
     def note_and_register(**hooks: Callable[[], Any]) -> None:
-        noted.extend(str(getattr(hook, "__module__", "")) for hook in hooks.values())
+        noted.append(str(sys._getframe(1).f_globals.get("__name__", "")))  # noqa: SLF001 -- a hook may be of any module
         register(**hooks)
 
     os.register_at_fork = note_and_register  # type: ignore[assignment]
