@@ -45,7 +45,6 @@ class ExampleCalls:
         functions = [node for node in tree.body if isinstance(node, _Function) and node.name in names]
         if not functions:
             return None
-        names.add(functions[-1].name)
         for node in tree.body:
             match node:
                 case ast.Assign(targets=targets, value=ast.Name(id=value)) if value in names:
@@ -66,10 +65,11 @@ class ExampleCalls:
         Names that it gives to the skill, or to the module of the skill, are remembered.
         """
         if isinstance(node, ast.ImportFrom):
-            own = [each for each in node.names if each.name in self.names]
+            elsewhere = not node.level and (node.module or "").partition(".")[0] in available
+            own = [each for each in node.names if each.name in self.names and not (each.asname and elsewhere)]
             self.names.update(each.asname or each.name for each in own)
             left = [each for each in node.names if each not in own and (each.asname or each.name) != self.name]
-            if left and not node.level and (node.module or "").partition(".")[0] in available:
+            if left and elsewhere:
                 yield ast.unparse(ast.ImportFrom(node.module, left, 0))
             return
         left = [each for each in node.names if each.name.partition(".")[0] in available]
@@ -78,13 +78,25 @@ class ExampleCalls:
             yield ast.unparse(ast.Import(left))
 
     def direct(self, statement: ast.stmt) -> ast.stmt:
-        """Return a statement in which every call of the skill uses its name, and ``await`` in place of a new loop."""
+        """Return a statement in which every call of the skill uses its name, and ``await`` in place of a new loop.
+
+        Names that the statement gives to something else no longer stand for the skill.
+        """
+        self.names -= set(_bound(statement)) - {self.name}
         made: ast.stmt = _Direct(self).visit(statement)
         return ast.fix_missing_locations(made)
 
     def is_call(self, node: ast.AST) -> bool:
         """Return whether a node is a call of the skill by its name."""
         return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == self.name
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement assigns or deletes, and those of parameters."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                yield name
 
 
 class _Direct(ast.NodeTransformer):

@@ -138,6 +138,20 @@ async def test_an_example_may_call_the_skill_by_another_name(example: str) -> No
     assert added(in_code(code)) == ["assert double(3) == 6"]
 
 
+@pytest.mark.parametrize(
+    ("example", "tests"),
+    [
+        (">>> twice = 3\n>>> double(twice)\n6", ["assert double(twice) == 6"]),
+        (">>> from math import double as other\n>>> other(3)\n3", []),
+    ],
+    ids=["a variable with that name", "a function of the standard library"],
+)
+async def test_a_name_that_an_example_gives_to_something_else_is_not_the_skill(example: str, tests: list[str]) -> None:
+    lines = "\n".join(f"    {line}" for line in example.splitlines())
+    code = f'def double(number):\n    """Double.\n\n{lines}\n    """\n    return number * 2\n\n\ntwice = double\n'
+    assert [each.splitlines()[-1] for each in added(in_code(code))] == tests
+
+
 MONEY = (
     'class Money:\n    """An amount.\n\n    >>> double(Money(4)).amount\n    8\n    """\n\n'
     '    def __init__(self, amount):\n        self.amount = amount\n\n    def text(self):\n        """Format it.\n\n'
