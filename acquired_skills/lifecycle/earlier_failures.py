@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from acquired_skills.jobs.skill_job import job_of
-from acquired_skills.lifecycle.corrections import shown_result
 from acquired_skills.lifecycle.stored_skills import StoredSkills
 from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.skill import Skill, SkillDamaged, SkillKind
@@ -32,7 +31,8 @@ class TriedFailures:
     Attributes:
         version: The number of the current version.
         fixed: The number of inputs on which only the current version fails.
-        failing: The inputs on which both fail, each with the failure of the new version.
+        failing: The inputs on which both fail, each with the message of the new version's exception.
+        kinds: The types of these exceptions.
         untried: The number of inputs that could not be compared: they do not fit the new parameters, the current
             version does not fail on them here, or they need files or more time.
     """
@@ -41,13 +41,14 @@ class TriedFailures:
     fixed: int = 0
     failing: tuple[FailedInput, ...] = ()
     untried: int = 0
+    kinds: tuple[str, ...] = ()
 
     def note(self) -> str:
         """Return a sentence for the admission report; "" if no inputs were compared."""
         tried = self.fixed + len(self.failing)
         if not tried:
             return ""
-        kinds = Counter(_kind(each.error) for each in self.failing)
+        kinds = Counter(map(_shown, self.kinds))
         parts = [f"{self.fixed} no longer fail{'s' if self.fixed == 1 else ''}"] if self.fixed else []
         parts += [f"{n} still fail{'s' if n == 1 else ''} with {kind}" for kind, n in sorted(kinds.items())]
         more = f" {self.untried} more could not be compared." if self.untried else ""
@@ -80,18 +81,19 @@ async def try_earlier_failures(
         own = None
     if own is None:
         return found
-    for each in failed[-MOST_TRIED:]:
-        if why_misfit(dict(each.arguments), new.parameters):
-            found = replace(found, untried=found.untried + 1)
+    latest = failed[-MOST_TRIED:]
+    fitting = [each for each in latest if not why_misfit(dict(each.arguments), new.parameters)]
+    calls = (_called(*of, each, sandbox) for each in fitting for of in ((current, own), (new, program)))
+    outcomes = await asyncio.gather(*calls)
+    for each, before, now in zip(fitting, outcomes[::2], outcomes[1::2], strict=True):
+        if not _has_failed(before):
             continue
-        before, now = await asyncio.gather(_called(current, own, each, sandbox), _called(new, program, each, sandbox))
-        if before.error is None or before.error.type.endswith(_NO_FILES) or (now.error is None and not now.ok):
-            found = replace(found, untried=found.untried + 1)
-        elif now.ok:
+        if now.ok:
             found = replace(found, fixed=found.fixed + 1)
-        else:
-            found = replace(found, failing=(*found.failing, replace(each, error=shown_result(now))))
-    return found
+        elif now.error is not None and _has_failed(now):
+            failing = (*found.failing, replace(each, error=f"{now.error.type}: {now.error.message}"))
+            found = replace(found, failing=failing, kinds=(*found.kinds, now.error.type))
+    return replace(found, untried=len(latest) - found.fixed - len(found.failing))
 
 
 def with_note(skill: Skill, note: str) -> Skill:
@@ -101,11 +103,15 @@ def with_note(skill: Skill, note: str) -> Skill:
     return replace(skill, admission={**skill.admission, "notes": [*report_notes(skill.admission), note]})
 
 
-def _kind(error: str) -> str:
-    """Return the type of exception in an error. Only built-in names are shown: code could put an input into its own."""
-    name = error.removeprefix("raises ").partition(":")[0]
-    kind = getattr(builtins, name, None)
-    return name if isinstance(kind, type) and issubclass(kind, BaseException) else "another exception"
+def _has_failed(outcome: Outcome) -> bool:
+    """Return whether a call raised an exception, other than for a file that is only in the user's workspace."""
+    return outcome.error is not None and outcome.error.type != _NO_FILES
+
+
+def _shown(kind: str) -> str:
+    """Return the name of a type of exception if it is built in. Code could put an input into that of its own."""
+    found = getattr(builtins, kind, None)
+    return kind if isinstance(found, type) and issubclass(found, BaseException) else "another exception"
 
 
 def _is_closed(skill: Skill) -> bool:

@@ -1,6 +1,7 @@
 """`SkillLibrary`: all operations on acquired skills, for tools, the command line and the skill source."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from acquired_skills.in_box.effort import Effort
 from acquired_skills.lifecycle.approvals import ApprovalPolicy, Ask, approve, is_approved, with_approval_of
 from acquired_skills.lifecycle.changes import Changes
 from acquired_skills.lifecycle.corrections import correction_problems, refuse_uncorrectable, wrong_result
-from acquired_skills.lifecycle.earlier_failures import try_earlier_failures, with_note
+from acquired_skills.lifecycle.earlier_failures import TriedFailures, try_earlier_failures, with_note
 from acquired_skills.lifecycle.folder_records import FolderRecords
 from acquired_skills.lifecycle.neighbours import nearest_neighbours
 from acquired_skills.lifecycle.stored_skills import StoredSkills
@@ -33,7 +34,9 @@ from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
 from engine.registry.updates import RegistryUpdates
 from sandbox.agent_sandbox import AgentSandbox
-from sandbox.contract import Destination, Sandbox
+from sandbox.contract import Destination, Sandbox, SandboxError
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[..., None]
 
@@ -140,14 +143,18 @@ class SkillLibrary(StoredSkills):
         progress("running the tests in a box", 0.2)
         neighbours = await nearest_neighbours(self, proposal, self._compared) if current is None else ()
         admission = await self._prove(parsed, earlier, neighbours, agent=agent, author=author)
-        progress("saving the skill", 0.9)
         skill, program = build_skill(parsed, admission, self.now()), SkillProgram.of(parsed.proposal)
         boxes = AgentSandbox(self._sandbox, agent)
         if earlier is not None:  # not a new skill, nor one that is meant to behave differently
             corrected = await asyncio.to_thread(self.track.corrected.of, skill.name)
             if problems := await correction_problems(skill, program, corrected, boxes):
                 raise SkillRefused(skill.name, problems)
-        tried = await try_earlier_failures(self, current, skill, program, boxes)
+        tried = TriedFailures()
+        try:  # it refuses nothing, so it must not cost an admission either
+            tried = await try_earlier_failures(self, current, skill, program, boxes)
+        except SandboxError as error:
+            log.warning("%s was not tried on the inputs of earlier failures: %s", skill.name, error)
+        progress("saving the skill", 0.9)
         skill = with_note(skill, tried.note())
         skill = await self.publish(skill, parsed.proposal, current.version if current else 0)
         await self.track.carry_failed(skill, tried.failing)
