@@ -12,6 +12,7 @@ from acquired_skills.lifecycle.open_questions import OpenQuestions, find_open_qu
 from acquired_skills.model.prediction import Prediction
 from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.model.provenance import of_person
+from acquired_skills.proof.admission_report import open_questions
 from engine.app.engine import Engine
 from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, say, visible, wants_json
 from engine.policy.forms import PersonForms
@@ -40,16 +41,17 @@ def questions(
     does not, the command asks which of the two is right. Exits with 1 if questions remain after they were asked or
     answered.
     """
-    given = read_predictions(answers) if answers else ()
-    ask = not answers and not no_input and not wants_json(ctx, as_json)
+    given = read_predictions(answers) if answers else None
+    ask = given is None and not no_input and not wants_json(ctx, as_json)
 
     async def work(engine: Engine) -> tuple[OpenQuestions, bool]:
         library, forms = engine.need(SkillLibrary), engine.need(PersonForms)
         skill = await library.get(name)
-        if not given and not (ask and forms.can_ask and skill.state.listed):
+        asks = ask and forms.can_ask and skill.state.listed and open_questions(skill.admission) > 0
+        if given is None and not asks:
             return await find_open_questions(library, skill), False
         asking = asking_library(engine) if ask else AskingLibrary(library, None, engine.services.clock)
-        return await _answered(asking, name, given, engine, ctx)
+        return await _answered(asking, name, given or (), engine, ctx)
 
     found, answered = with_skills(ctx, "running the tests in a box", work)
     if wants_json(ctx, as_json):

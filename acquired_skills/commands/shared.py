@@ -16,7 +16,7 @@ from acquired_skills.proof.admission_report import report_notes
 from acquired_skills.tools.describe import INSTRUCTIONS, summary
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
-from engine.contract.strict_json import JsonError, read_json
+from engine.contract.strict_json import read_json
 from engine.contract.turn import Turn
 from engine.interfaces.cli.progress_bar import ProgressBar
 from engine.interfaces.cli.session import with_engine
@@ -83,7 +83,7 @@ def read_predictions(source: str) -> tuple[Prediction, ...]:
     try:
         found = read_json(read_input(source, "the answers"))
         return parse_predictions(found if isinstance(found, list) else [found])
-    except (JsonError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         fail(f"{source} is not a list of predictions: {error}", Exit.USAGE)
 
 

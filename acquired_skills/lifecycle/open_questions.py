@@ -15,6 +15,11 @@ from acquired_skills.model.provenance import origins
 from acquired_skills.model.skill import Skill, SkillError
 from acquired_skills.proof.admission_report import open_questions
 
+_PASSES = (
+    "Nothing is asked any longer: the skill would be admitted today. An empty list of answers admits it again, without "
+    "the mark."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestions:
@@ -22,7 +27,7 @@ class OpenQuestions:
 
     Attributes:
         count: The number of open questions; 0 if there are none.
-        questions: The calls whose results are asked for. If time ran out at admission, there may be none.
+        questions: The calls whose results are asked for; none if nothing is asked any longer.
         problems: Everything else that keeps the skill on probation, such as answers that do not agree with the code.
     """
 
@@ -66,7 +71,7 @@ async def find_open_questions(library: SkillLibrary, skill: Skill, agent: str = 
         await library.readmit(skill, asking=True, agent=agent)
     except SkillRefused as refused:
         return OpenQuestions.after(skill, refused)
-    return OpenQuestions(skill, open_questions(skill.admission))
+    return OpenQuestions(skill, open_questions(skill.admission), problems=(ProposalProblem("expected", _PASSES),))
 
 
 async def proposal_with_answers(

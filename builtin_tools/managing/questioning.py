@@ -45,7 +45,7 @@ async def ask_or_answer(
         ToolFailure: The answers do not settle the questions.
     """
     skill = await library.get(name)
-    if not answers:
+    if answers is None:
         found = await find_open_questions(library, skill, ctx.turn.agent_key)
         return Produced(found.value(), _text(found))
     try:
