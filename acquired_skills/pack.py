@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from acquired_skills.composed.runs import KeptRuns
@@ -130,9 +131,10 @@ async def open_pack(services: Services) -> Pack:
     async def aclose() -> None:
         watching.cancel()
         await asyncio.wait([watching])
-        await learned.aclose()
-        await library.aclose()
-        runs.close()
+        async with AsyncExitStack() as closing:  # in reverse order, each even if another cannot be closed
+            closing.callback(runs.close)
+            closing.push_async_callback(library.aclose)
+            closing.push_async_callback(learned.aclose)
 
     trials = SkillTrials(library.track, services.sandbox, lambda: secrets.randbits(32))
     texts = InstructionSearch(library.instructions, open_instruction_index)

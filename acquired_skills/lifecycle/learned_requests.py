@@ -27,9 +27,9 @@ class LearnedRequests:
         self._waiting: dict[tuple[str, str, str], None] = {}  # in the order of the calls, each request once
         self._task: asyncio.Task[None] | None = None
 
-    def note(self, tool: str, request: str | None, user: str = "") -> None:
+    def note(self, tool: str, request: str, user: str = "") -> None:
         """Record that a tool succeeded for a request of a user. This needs a running event loop."""
-        if not self.on or not request or not request.strip():
+        if not self.on or not request.strip():
             return
         noted = (tool, request, user)
         if noted in self._waiting:

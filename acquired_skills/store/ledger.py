@@ -318,6 +318,7 @@ def _prepare(records: Records) -> None:
                 skill = _load(one.skill)
                 values = {"version": skill.version, "listed": skill.state.listed}
                 connection.execute(update(_SKILLS).where(_SKILLS.c.name == one.name).values(values))
+        past_requests.widen_names(connection)
         single_calls.replace_by_totals(connection)
         if connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == _IDENTITY)).first() is None:
             connection.execute(insert(_SCANS).values(root=_IDENTITY, stamp=secrets.token_hex(8)))

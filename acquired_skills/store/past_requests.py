@@ -9,7 +9,21 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
-from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, Text, delete, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    inspect,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy import text as raw_sql
 
 from engine.retrieval.terms import Terms
 from engine.stores.records import Records
@@ -29,6 +43,15 @@ _REQUESTS = Table(
     Column("generation", BigInteger, nullable=False, index=True),
     Column("requests", Text, nullable=False),
 )
+
+
+def widen_names(connection: Connection) -> None:
+    """Let the table of an earlier release hold names as long as today's. SQLite does not limit them."""
+    if connection.dialect.name != "postgresql":
+        return
+    (names,) = (each for each in inspect(connection).get_columns(_REQUESTS.name) if each["name"] == "name")
+    if getattr(names["type"], "length", LONGEST_NAME) < LONGEST_NAME:
+        connection.execute(raw_sql(f"ALTER TABLE {_REQUESTS.name} ALTER COLUMN name TYPE VARCHAR({LONGEST_NAME})"))
 
 
 class PastRequests:

@@ -10,7 +10,7 @@ class ToolRequests(Protocol):
     The requests are used for ranking only, and never shown.
     """
 
-    def note(self, tool: str, request: str | None, user: str = "") -> None:
+    def note(self, tool: str, request: str, user: str = "") -> None:
         """Record that a tool succeeded for a request of a user.
 
         It is called in the event loop, so it must be fast. An empty request is ignored.

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.contract.failure import ToolFailure
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.turn.tool_index import ToolIndex
 
 _MOST_LOOKED_AT = 1_000  # the most search results to examine; more than needed, since the turn may not call all of them
+_MOST_NEAREST = 5  # the nearest tools that are named if nothing fits
 _PAGE = 100
 _MOST_AGENTS = 1_000  # whose latest searches are remembered
 
@@ -84,19 +85,19 @@ class Discovery:
         If no tool fits, the listing has no tools, but the nearest ones as such.
         """
         rated, specs = await self._search(query, turn, limit)
+        shown = rated.found if rated.any_fits else rated.found[:_MOST_NEAREST]
         if not turn.trial:
-            self._latest[turn.agent_key] = (query, frozenset(one.name for one in rated.found[:limit]))
+            self._latest[turn.agent_key] = (query, frozenset(one.name for one in shown))
             self._latest.move_to_end(turn.agent_key)
             if len(self._latest) > _MOST_AGENTS:
                 self._latest.popitem(last=False)
         if not rated.any_fits:
-            return Listing((), gap=rated.gap, nearest=rated.found[:limit], least=rated.least)
-        return Listing([specs[one.name] for one in rated.found[:limit]], gap=rated.gap)
+            return Listing((), gap=rated.gap, nearest=shown, least=rated.least)
+        return Listing([specs[one.name] for one in shown], gap=rated.gap)
 
     async def rate(self, query: str, turn: Turn, limit: int) -> RatedTools:
         """Return how well the tools fit that best match the query, whether or not they fit. Nothing is remembered."""
-        rated, _ = await self._search(query, turn, limit)
-        return replace(rated, found=rated.found[:limit])
+        return (await self._search(query, turn, limit))[0]
 
     @property
     def searched(self) -> bool:
@@ -109,7 +110,7 @@ class Discovery:
         return query if name in names else None
 
     async def _search(self, query: str, turn: Turn, limit: int) -> tuple[RatedTools, Mapping[str, ToolSpec]]:
-        """Return at least `limit` matching tools if there are as many, and their specs by name."""
+        """Return up to `limit` matching tools, and their specs by name."""
         wanted = limit
         while True:
             found = await self._candidates(query, turn, wanted)
@@ -120,7 +121,8 @@ class Discovery:
             static = await asyncio.to_thread(self._ranked, query, list(found.others.values()), limit)
         specs = {**found.others, **found.acquired}
         best = [one for one in merged(static, *found.rankings) if one.name in specs]
-        return RatedTools(best, self._fits, "; ".join(found.gaps), "; ".join(dict.fromkeys(found.notes))), specs
+        notes = "; ".join(dict.fromkeys(found.notes))
+        return RatedTools(best[:limit], self._fits, "; ".join(found.gaps), notes), specs
 
     async def page(self, turn: Turn, after: str = "") -> Listing:
         """Return the next page of tools, sorted by name.

@@ -25,7 +25,6 @@ from engine.turn.discovery import Discovery, Listing
 SOURCE = "discovery"
 _READS = Annotations(read_only=True, idempotent=True)
 _MOST_FOUND = 50
-_MOST_NEAREST = 5  # the nearest tools that are named if nothing fits
 
 
 @tool(category=DISCOVERY, annotations=_READS, tier="low", meta={META_TOOL: True})
@@ -57,8 +56,8 @@ async def search_tools(
 
 def _nothing_fits(found: Listing) -> str:
     """Return the answer to a query that no tool fits."""
-    what = f"Nothing fits: no tool has a probability of at least {found.least:.0%} to be useful for this."
-    names = ", ".join(f"{one.name} ({one.fit:.0%})" for one in found.nearest[:_MOST_NEAREST])
+    what = f"Nothing fits: no tool is at least {found.least:.0%} likely to be useful."
+    names = ", ".join(f"{one.name} ({one.fit:.0%})" for one in found.nearest)
     nearest = f" Nearest: {names}." if names else ""
     return f"{what}{nearest} Search with other words, or do without a tool."
 

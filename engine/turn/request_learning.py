@@ -32,7 +32,10 @@ class RequestLearning(Guard):
         return not always_listed(spec, self._configured)
 
     def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
-        """Record the request of a success. Trials, repeated results of keyed calls and fallbacks teach nothing."""
+        """Record the request of a success. Failures, trials and repeated results of keyed calls teach nothing.
+
+        If another tool is called in place of one that failed, it is that tool which has succeeded.
+        """
         spec, turn = request.spec, request.turn
         if failure is not None or not ran or turn.trial:
             return

@@ -1,14 +1,19 @@
 """`ToolIndex`: searches tools with an index in memory. It is imported at the first search, because it needs numpy."""
 
+import logging
 from collections.abc import Sequence
 
+from engine.contract.failure import ConfigError
 from engine.contract.spec import ToolSpec
 from engine.contract.tool_requests import ToolRequests
 from engine.retrieval.document import tool_document
 from engine.retrieval.index import HybridIndex
 from engine.retrieval.memory import MemoryVectors
 from engine.stores.embedder import Embedder
+from engine.stores.locks import StoreBusy
 from engine.turn.tool_fit import ToolFit
+
+log = logging.getLogger(__name__)
 
 
 class ToolIndex:
@@ -42,12 +47,19 @@ class ToolIndex:
         ]
 
     def _read_requests(self, names: Sequence[str]) -> None:
-        """Read the requests of these tools, unless they are known and no process has changed any."""
+        """Read the requests of these tools, unless they are known and no process has changed any.
+
+        If they cannot be read, the search goes on with those that are known.
+        """
         if self._requests is None:
             return
-        generation = self._requests.generation()
-        if generation != self._generation:
-            self._known, self._generation = {}, generation
-        if new := [name for name in names if name not in self._known]:
-            found = self._requests.of(new)
-            self._known.update({name: found.get(name, ()) for name in new})
+        try:
+            generation = self._requests.generation()
+            fresh = {} if generation != self._generation else self._known
+            if new := [name for name in names if name not in fresh]:
+                found = self._requests.of(new)
+                fresh = {**fresh, **{name: found.get(name, ()) for name in new}}
+        except (StoreBusy, ConfigError) as error:
+            log.warning("Past requests cannot be read, so the search does without new ones: %s", error)
+        else:
+            self._known, self._generation = fresh, generation

@@ -89,7 +89,7 @@ async def test_only_tools_that_the_user_may_call_are_found_described_or_executed
 async def test_a_search_says_when_nothing_fits_and_names_the_nearest_tools(engine: Engine) -> None:
     result = await engine.call("search_tools", {"query": NOTHING}, FLOW)
     assert result.output == []
-    assert "Nothing fits: no tool has a probability of at least 15%" in result.text
+    assert "Nothing fits: no tool is at least 15% likely to be useful." in result.text
     assert "Nearest: weather_forecast (" in result.text
     rated = await engine.rate_tools(NOTHING, FLOW)
     assert not rated.any_fits

@@ -11,7 +11,7 @@ from engine.contract.spec import PermissionLevel
 from engine.contract.turn import Turn
 from engine.formats.spec_json import spec_to_json
 from engine.interfaces.cli.session import with_engine
-from engine.interfaces.cli.shared import Agent, Json, emit, emit_json, say, wants_json
+from engine.interfaces.cli.shared import Agent, Exit, Json, emit, emit_json, fail, say, wants_json
 from engine.interfaces.cli.spinner import working
 from engine.interfaces.cli.tables import print_table
 from engine.turn.active_list import ActiveList
@@ -46,6 +46,8 @@ def tools(
 ) -> None:
     """List the tools of a turn, in the order in which a model receives them."""
 
+    if request and query is not None:
+        fail("Give the message either as REQUEST or with --query, not both.", Exit.USAGE)
     message = query if query is not None else request or None
 
     async def work(engine: Engine) -> tuple[ToolPage, RatedTools | None]:
@@ -78,11 +80,12 @@ def as_object(found: ActiveList, *, why: bool) -> dict[str, Any]:
 
 def fit_as_object(rated: RatedTools, listed: ActiveList) -> dict[str, Any]:
     """Return as JSON fields how likely it is that some tool fits, and the nearest tools with the evidence for each."""
+    offered = names_of(listed)
     nearest = [
         {
             "name": one.name,
             "fit": round(one.fit, 3),
-            "offered": one.name in names_of(listed),
+            "offered": one.name in offered,
             "evidence": {name: round(term, 2) for name, term in one.evidence.items()},
         }
         for one in rated.found
