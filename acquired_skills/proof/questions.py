@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from acquired_skills.in_box.effort import Effort
@@ -122,7 +123,8 @@ def weigh(
     enough = (not unknown and (not met or (killed / met >= effort.enough and not few))) or stated >= needed
     stating = {*known, *compared.unasked, *compared.unspecified, *compared.repeated}
     untested = [each for each in untested if not any(each in calls.names(survivors.calls[n]) for n in stating)]
-    passing = {} if stated >= MOST_QUESTIONS else _passing(untested, survivors, calls)
+    unsettled = _passing(untested, survivors, calls)
+    passing = dict(islice(unsettled.items(), max(0, MOST_QUESTIONS - stated)))
     enough = enough and not passing
     owed = len(reference.changed) - len(compared.agreed)  # only the author can answer these, not the reference
     enough = enough and owed <= 0 and not compared.disputed and not reference.problems

@@ -85,7 +85,7 @@ async def examine_survivors(
     Args:
         predicted: The calls that the author predicted.
         left: The numbers of the surviving mutants.
-        options: Calls with options that no test passes. They are made, and so are calls similar to them.
+        options: Extra calls that pass untested options. Calls similar to them are made, too.
 
     Raises:
         SandboxError: No box can run.

@@ -150,8 +150,8 @@ class SkillSettings(Section):
 
     Attributes:
         retrieve: The maximum number of acquired skills that a query adds to the list of one turn.
-        fits: The minimum probability that a retrieved skill is useful, from 0 (offer the nearest in any case) to 1
-            (SKILL-14).
+        fits: The minimum probability of being useful at which a tool fits, from 0 to 1 (SKILL-14). Skills below it are
+            not offered, and `search_tools` finds nothing if no tool reaches it. With 0, the nearest ones always fit.
         learn_requests: Whether to keep up to 32 requests for which a skill or another tool succeeded, so that similar
             requests find it.
         encoder: Whether a sentence encoder (`pip install knackbox[sentences]`) reorders the best results of a search:

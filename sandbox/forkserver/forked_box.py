@@ -27,7 +27,7 @@ class WorkerStatus:
 
 @dataclass(slots=True)
 class DirectEnds:
-    """What only a direct box has: its worker talks to the engine, and its process 1 keeps the box.
+    """What only a direct box has: its worker talks to the engine, and process 1 only takes orders.
 
     Attributes:
         line: The socket that is connected to process 1.

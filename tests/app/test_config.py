@@ -58,7 +58,7 @@ def test_an_unknown_variable_is_refused_with_a_suggestion(tmp_path: Path) -> Non
     assert "KNACKBOX_MODEL_NAME" in message
 
 
-def test_variables_that_are_read_elsewhere_are_no_unknown_settings(tmp_path: Path) -> None:
+def test_variables_that_are_read_elsewhere_are_not_refused_as_unknown(tmp_path: Path) -> None:
     environment = {"KNACKBOX_HOME": str(tmp_path), "KNACKBOX_PROCESS_1": "python"}
     assert load_settings(Home(tmp_path), environment) == load_settings(Home(tmp_path), {})
 

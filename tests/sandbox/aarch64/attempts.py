@@ -100,8 +100,11 @@ def main() -> int:
     """Return the number of attempts that did not fail as they should."""
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh", b"lo", _UP_AND_RUNNING))
-    families = Path("families").read_text(encoding="utf-8").split("\n")
-    chosen = attempts([each for each in families if each])
+    families = [each for each in Path("families").read_text(encoding="utf-8").split("\n") if each]
+    if unknown := {*families} - {*AttemptFamily}:
+        print(f"no such family: {', '.join(sorted(unknown))}. There are: {', '.join(AttemptFamily)}", flush=True)
+        return 1
+    chosen = attempts(families)
     # Linux can map the owner of files on a tmpfs from 6.3 on, so with an older kernel root cannot share a workspace here.
     old = tuple(map(int, platform.release().split(".")[:2])) < (6, 3)
     in_workspaces = [each for each in chosen if each.workspace is not None] if old else []

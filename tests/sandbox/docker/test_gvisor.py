@@ -92,9 +92,8 @@ async def test_limits_end_the_job(gvisor: DockerSandbox, end: End, code: str, li
     assert outcome.end is end, outcome
 
 
-@pytest.mark.parametrize(
-    "attempt", range(8)
-)  # one signal to all processes misses such a child in about one attempt of seven
+# One signal to all processes misses such a child in about one attempt of seven.
+@pytest.mark.parametrize("attempt", range(8))
 async def test_a_child_forked_while_the_job_is_killed_is_killed_as_well(gvisor: DockerSandbox, attempt: int) -> None:
     code = "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(60)"
     outcome = await gvisor.run(Job(code=code, limits=Limits(processes=12, threads=12)))
