@@ -55,6 +55,12 @@ def bench(
     """
     texts = [one.text for one in random.Random(7).sample(data.requests, min(rounds, len(data.requests)))]
     rows: list[dict[str, Any]] = []
+
+    def encoder() -> Embedder:
+        if sentences is None:
+            raise ValueError("the sentence encoder is not installed")
+        return sentences
+
     for size in sizes:
         documents = multiplied(data.documents, size)
         with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder:
@@ -62,7 +68,7 @@ def bench(
             _write(path, documents, embedder, console)
             memory = _memory(documents, path, sentences is not None, texts) if size == sizes[-1] else {}
             ways: dict[str, Search] = {
-                way: opened(way, documents, path, embedder, sentences)
+                way: opened(way, documents, path, lambda: embedder, encoder)
                 for way in WAYS
                 if sentences is not None or way not in SENTENCES
             }
@@ -108,7 +114,7 @@ def _added(documents: Sequence[Document], path: Path, way: str, texts: Sequence[
 
 def _use(documents: Sequence[Document], path: Path, way: str, texts: Sequence[str]) -> float:
     before = _resident_mib()
-    search = opened(way, documents, path, WordLlamaEmbedder(), SentenceEmbedder() if way in SENTENCES else None)
+    search = opened(way, documents, path, WordLlamaEmbedder, SentenceEmbedder)
     for text in texts:
         search(text)
     return _resident_mib() - before

@@ -29,7 +29,11 @@ _LOADING_S = 60.0
 
 
 def opened(
-    way: str, documents: Sequence[Document], path: Path, embedder: Embedder, sentences: Embedder | None
+    way: str,
+    documents: Sequence[Document],
+    path: Path,
+    embedder: Callable[[], Embedder],
+    sentences: Callable[[], Embedder],
 ) -> Callable[[str], object]:
     """Return a search by one method.
 
@@ -37,28 +41,26 @@ def opened(
         way: One of `WAYS`.
         documents: The documents.
         path: A stored index of these documents.
-        embedder: Makes the vectors of words.
-        sentences: The sentence encoder, for `SENTENCES`.
+        embedder: Returns what makes the vectors of words. Called only by methods that use it.
+        sentences: Returns the sentence encoder. Called only for `SENTENCES`.
     """
     match way:
         case "words (BM25F)":
             words = _words(documents)
             return lambda text: words.search(text, RETRIEVED)
         case "meaning (WordLlama)":
-            meaning = _Nearest(documents, embedder)
+            meaning = _Nearest(documents, embedder())
             return lambda text: meaning.search(text, RETRIEVED)
         case "RRF(60) of both":
-            words, meaning = _words(documents), _Nearest(documents, embedder)
+            words, meaning = _words(documents), _Nearest(documents, embedder())
             return lambda text: _by_rank(words.search(text, _FUSED), meaning.search(text, _FUSED))
         case "ours":
-            index = StoredIndex(path, embedder)
+            index = StoredIndex(path, embedder())
             return lambda text: index.search(text, RETRIEVED)
-    if sentences is None:
-        raise ValueError(f"{way} needs the sentence encoder.")
-    if way == "sentences (MiniLM)":
-        encoded = _Nearest(documents, sentences)
-        return lambda text: encoded.search(text, RETRIEVED)
-    return _reranked(StoredIndex(path, embedder), sentences, documents)
+        case "sentences (MiniLM)":
+            encoded = _Nearest(documents, sentences())
+            return lambda text: encoded.search(text, RETRIEVED)
+    return _reranked(StoredIndex(path, embedder()), sentences(), documents)
 
 
 def _words(documents: Sequence[Document]) -> Bm25:
