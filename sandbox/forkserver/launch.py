@@ -31,14 +31,18 @@ class Finder:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] == "sandbox":
             spec = importlib.machinery.PathFinder.find_spec(name, path)
-            spec.loader = Loader(name, spec.origin)
+            if spec:
+                spec.loader = Loader(name, spec.origin)
             return spec
-sys.meta_path.insert(0, Finder)
-sys.path.insert(0, wanted["source"])
-supervisor = importlib.import_module(wanted["supervisor"])
-sys.meta_path.remove(Finder)
-del sys.path[0]
-supervisor.main(ours, theirs, wanted)
+try:
+    sys.meta_path.insert(0, Finder)
+    sys.path.insert(0, wanted["source"])
+    supervisor = importlib.import_module(wanted["supervisor"])
+    sys.meta_path.remove(Finder)
+    del sys.path[0]
+    supervisor.main(ours, theirs, wanted)
+except Exception as problem:
+    ours.send(json.dumps(dict(op="broken", error=f"{{type(problem).__name__}}: {{problem}}")).encode())
 """
 # Boxes are forks of this interpreter, so it starts as the interpreter of a job would: without -I and -S, which would
 # show in `sys.flags` and be passed on to child processes. Its path is still minimal: it has no user site, because the

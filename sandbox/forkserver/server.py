@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given 
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX, _DESCRIPTORS_PER_DIRECT_BOX = 3, 6
+_TELLS_WITHIN_S = 1.0  # the time in which a supervisor tells how its template ended
 _KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not forked ahead
 
 
@@ -94,8 +96,8 @@ class ForkServer:
         for end, handler in ((self._template, self._from_template), (self._supervisor, self._from_supervisor)):
             end.setblocking(False)
             loop.add_reader(end.fileno(), handler)
-        self._to_template = OrderQueue(self._template, self._killed)
-        self._to_supervisor = OrderQueue(self._supervisor, self._killed)
+        self._to_template = OrderQueue(self._template, self._ask_why)
+        self._to_supervisor = OrderQueue(self._supervisor, self._ask_why)
         try:
             async with asyncio.timeout(_START_WAIT_S):
                 missing = await self._ready
@@ -286,7 +288,7 @@ class ForkServer:
             except OSError:
                 data, descriptors = b"", []
             if not data:
-                self._killed()
+                self._ask_why()
                 return
             self._handle(json.loads(data), descriptors)
             if self.dead:
@@ -386,6 +388,9 @@ class ForkServer:
         self._handle_supervisor(json.loads(data), descriptors)
 
     def _handle_supervisor(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        if message["op"] in ("ended", "broken"):
+            self._die(_end_of(message["status"]) if message["op"] == "ended" else message["error"])
+            return
         if message["op"] == "over":
             on_over = self._over.pop(message["id"], None)
             if on_over is not None:
@@ -411,8 +416,11 @@ class ForkServer:
                 )
             )
 
-    def _killed(self) -> None:
-        self._die("it was killed")
+    def _ask_why(self) -> None:
+        """Wait for the supervisor, which tells how the template ended, or has ended as well."""
+        loop = asyncio.get_running_loop()
+        if not self.dead and self._template is not None and loop.remove_reader(self._template.fileno()):
+            loop.call_later(_TELLS_WITHIN_S, self._die, "it was killed")
 
     def _die(self, why: str, remedy: str = ASK_DOCTOR) -> None:
         if self.dead:
@@ -440,3 +448,9 @@ class ForkServer:
                 queue.close()
                 loop.remove_reader(end.fileno())
                 end.close()
+
+
+def _end_of(status: int) -> str:
+    """Return how a process ended, in words, from its wait status."""
+    code = os.waitstatus_to_exitcode(status)
+    return f"it was ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"it exited with code {code}"

@@ -109,7 +109,8 @@ def _serve(control: socket.socket, template_pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(ended, signal.SIGTERM)
     poller.unregister(control)
-    poller.poll(_TEMPLATE_ENDS_MS)
+    if poller.poll(_TEMPLATE_ENDS_MS):
+        orders.send(control, {"op": "ended", "status": os.waitpid(template_pid, 0)[1]})
 
 
 def _open_workspace(path: str) -> int:

@@ -148,7 +148,7 @@ def _serve(control: socket.socket, template: int, box_uid: int, groups: cgroups.
             _answer_with_workspace(control, order, box_uid, id_maps)
     with contextlib.suppress(ProcessLookupError):
         os.kill(template, signal.SIGKILL)
-    os.waitpid(template, 0)
+    orders.send(control, {"op": "ended", "status": os.waitpid(template, 0)[1]})
 
 
 def _begin_watch(watches: Watches, order: dict[str, Any], descriptors: list[int], group: cgroups.Group | None) -> bool:

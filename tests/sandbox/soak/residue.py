@@ -4,6 +4,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from sandbox.linux import cgroups
+
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _START = 19  # field of /proc/<pid>/stat after the closing bracket of the command: start time
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -60,11 +62,13 @@ class Seen:
     def __init__(self) -> None:
         self._own = self._namespaces(os.getpid())
         self.namespaces: dict[str, int] = {}  # "net:[4026532…]" -> the last time, in ticks, at which it was in use
-        self.supervisors: set[int] = set()
+        self.supervisors: set[str] = set()  # as named by `cgroups.owner`
 
     def look(self, engine: int) -> None:
         levels = generations(engine)
-        self.supervisors.update(levels[0] if levels else ())
+        for pid in levels[0] if levels else ():
+            with contextlib.suppress(OSError):
+                self.supervisors.add(cgroups.owner(pid))
         now = int(float(Path("/proc/uptime").read_text().split()[0]) * os.sysconf("SC_CLK_TCK"))
         for pid in (pid for level in levels for pid in level):
             for name in self._namespaces(pid) - self._own:
@@ -97,7 +101,7 @@ class Seen:
     def groups(self) -> list[str]:
         """Return the control groups of the recorded supervisors."""
         folders = (*_CGROUPS.glob("knackbox/*"), *_CGROUPS.glob("*/knackbox/*"))
-        return [str(folder) for folder in folders if folder.name.split("-")[1] in map(str, self.supervisors)]
+        return [str(folder) for folder in folders if folder.name in self.supervisors]
 
 
 def mounts() -> list[str]:
