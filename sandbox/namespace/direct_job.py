@@ -9,9 +9,8 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sandbox import worker
@@ -20,11 +19,11 @@ from sandbox.forkserver import outcomes
 from sandbox.forkserver.forked_box import DirectEnds, ForkedBox
 from sandbox.forkserver.output_reader import OutputReader
 from sandbox.forkserver.server import ForkServer, TemplateLost
-from sandbox.linux import answer, cgroups, readings
+from sandbox.linux import answer, cgroups
 from sandbox.linux.attend import WorkerEnd
-from sandbox.linux.watch import Used
-from sandbox.namespace import process_one
 from sandbox.namespace.box import DEFAULT_DISK_BYTES
+from sandbox.namespace.box_line import BoxLine
+from sandbox.namespace.direct_usage import DirectUsage, MeasuredUse
 from sandbox.namespace.outside_watch import UNWATCHABLE
 from sandbox.namespace.process_one import BoxReport, OrderKind
 from sandbox.namespace.worker_report import WorkerReport
@@ -39,25 +38,6 @@ _FLOOD_READS = 64  # wakes with less than `_PROGRESS` bytes, after which the cha
 _PROGRESS = 4096
 _END_WAIT_S = 5.0
 _FINDINGS_WAIT_S = 1.5  # without them, only what the kernel counted is known
-_WORKER_PID = b"2"  # in the box; process 1 is the first, and the worker is forked before anything else
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """What is known at the end of a job about the use of resources: the counterpart of `TreeWatch`."""
-
-    cpu_limit_s: float
-    found: frozenset[str]
-    peak_bytes: int
-    peak_before: int
-
-    def hits(self, used: Used) -> list[str]:
-        """Return the limits that were reached at some point."""
-        return sorted(self.found | ({"cpu"} if used.cpu_s >= self.cpu_limit_s else set()))
-
-    def peak(self, used: Used) -> int:
-        """Return the peak memory in bytes."""
-        return max(self.peak_bytes, used.max_rss_bytes - self.peak_before, 0)
 
 
 class DirectJob:
@@ -93,8 +73,9 @@ class DirectJob:
         pipes: dict[Stream, int] = {"stdout": box.stdout, "stderr": box.stderr}
         self._output = OutputReader(pipes, job.limits, on_output, self._stop_for_output, self._fail)
         self._report = WorkerReport(box.channel)
+        self._usage = DirectUsage(self._report)
+        self._line = BoxLine(self._ends.line, self._hand_over, partial(self.stop, ""))
         self._header: dict[str, Any] = {}
-        self._answers: deque[asyncio.Future[BoxReport]] = deque()  # to orders that are answered, in their order
         self._over: asyncio.Future[str] = self._loop.create_future()  # why the job must be ended; "" if it ended itself
         self._started = self._loop.time()
         self._looking: asyncio.TimerHandle | None = None
@@ -106,7 +87,6 @@ class DirectJob:
         self._free_before = -1
         self._watched = False
         self._idle_reads = 0
-        self._cpu_at_start = b""  # the text of the control group's counter when the job was sent
         self._waited = False
         self._start_error = 0
         self.sent = False
@@ -116,8 +96,7 @@ class DirectJob:
         self._header = header
         self._report.read()  # the announcement of a worker that has waited
         self._waited = self._report.before is not None
-        # Descriptors, because asyncio formats what is not registered, and a socket then asks for its addresses.
-        self._loop.add_reader(self._ends.line.fileno(), self._on_line)
+        self._line.listen()
         if tree >= 0 and header["mount"] == "through":
             self._workspace = (os.dup(tree),)
             space = os.fstatvfs(tree)
@@ -172,7 +151,7 @@ class DirectJob:
             said, body = await asyncio.to_thread(self._conclude_long, ended, measured)
         return outcomes.with_answer(said, body, self._output, wall_s)
 
-    def _conclude_long(self, ended: WorkerEnd, measured: _Measured) -> tuple[worker.Message, bytes]:
+    def _conclude_long(self, ended: WorkerEnd, measured: MeasuredUse) -> tuple[worker.Message, bytes]:
         if too_many_nodes(ended.answer, 2 * MAX_NODES):
             raise SandboxError("The box's answer has too many JSON values.", may_have_started=True)
         return answer.conclude(self._header, ended, measured)
@@ -185,12 +164,11 @@ class DirectJob:
     def signal(self, number: int) -> None:
         """Send this signal to the job's process group."""
         if self.sent and not self._over.done():
-            self._ask(OrderKind.SIGNAL, number)
+            self._line.ask(OrderKind.SIGNAL, number)
 
     async def signalled(self) -> None:
         """Wait until every requested signal was sent, or the box has ended."""
-        for each in list(self._answers):
-            await asyncio.wait((each,))
+        await self._line.answered()
 
     def limit(self, backstop: asyncio.Timeout) -> None:
         """Set the timeout that ends the job if nothing else does. `pause` stops it, too."""
@@ -205,7 +183,7 @@ class DirectJob:
         self._wall = None
         if self._backstop is not None:
             self._backstop.reschedule(None)
-        self._order(OrderKind.DEADLINE)
+        self._line.tell(OrderKind.DEADLINE)
 
     def resume(self) -> None:
         """Let the job's wall clock go on."""
@@ -216,7 +194,7 @@ class DirectJob:
         if self._over.done():
             return
         self._wall = self._loop.call_later(self._left_s, self.stop, "timeout")
-        self._order(OrderKind.DEADLINE, values=(_milliseconds(self._left_s + _GRACE_S),))
+        self._line.tell(OrderKind.DEADLINE, values=(_milliseconds(self._left_s + _GRACE_S),))
 
     def close(self) -> None:
         for timer in (self._looking, self._listening, self._wall):
@@ -225,9 +203,8 @@ class DirectJob:
         self._ends.ended.remove_done_callback(self._on_worker_ended)
         if self._box.channel.fileno() >= 0:
             self._loop.remove_reader(self._box.channel.fileno())
-            self._loop.remove_reader(self._ends.line.fileno())
             self._output.stop()
-        self._lose_line()
+        self._line.close()
         if self._watched:
             self._server.forget_watch(self._box)
         for descriptor in self._workspace:
@@ -250,7 +227,7 @@ class DirectJob:
             _milliseconds(self._left_s + _GRACE_S),
             int.from_bytes(socket.inet_aton(address), "little"),
         )
-        return self._ask(OrderKind.START, port, values, (tree,) if tree >= 0 else ())
+        return self._line.ask(OrderKind.START, port, values, (tree,) if tree >= 0 else ())
 
     async def _check_start(self, prepared: "asyncio.Future[BoxReport]") -> None:
         try:
@@ -272,7 +249,7 @@ class DirectJob:
     def _note_start(self, report: BoxReport) -> None:
         self._start_error = report.error
         if self._waited:  # otherwise the group's time still contains the worker's preparation
-            self._cpu_at_start = report.cpu
+            self._usage.begin(report)
 
     def _watch(self) -> None:
         if self._over.done():
@@ -290,16 +267,16 @@ class DirectJob:
 
     # The end
 
-    async def _ended_report(self, reason: str) -> tuple[WorkerEnd, _Measured] | None:
+    async def _ended_report(self, reason: str) -> tuple[WorkerEnd, MeasuredUse] | None:
         """Stop or kill all processes of the box. Return how the worker ended; None if the box was killed as a whole."""
         try:
             complete = self._report.complete
-            report = await self._ask(OrderKind.STOP if complete and not reason else OrderKind.KILL)
-            used = self._used_alone(report) if report.kind == OrderKind.STOP else None
+            report = await self._line.ask(OrderKind.STOP if complete and not reason else OrderKind.KILL)
+            used = self._usage.of_worker(report) if report.kind == OrderKind.STOP else None
             status = 0
             if used is None:
                 if report.kind == OrderKind.STOP:
-                    report = await self._ask(OrderKind.KILL)
+                    report = await self._line.ask(OrderKind.KILL)
                 ended = await self._ends.ended
                 self._report.read(results.MOST_READS)  # all that there is: nobody can send more
                 status = 0 if self._report.complete and not reason else ended.status
@@ -307,14 +284,8 @@ class DirectJob:
             return None
         found = await self._findings()
         if used is None:
-            used = self._used_by_all(report, ended.cpu_s, ended.peak_bytes, found["cpu_s"])
-        hits = {*found["hits"]}
-        if report.full:
-            hits.add("disk")
-        if report.memory and cgroups.memory_refused(report.memory):
-            hits.add("memory")
-        before = int(self._before["peak_bytes"])
-        measured = _Measured(self.job.limits.cpu_s, frozenset(hits), found["peak_bytes"], before)
+            used = self._usage.of_all(report, ended.cpu_s, ended.peak_bytes, found["cpu_s"])
+        measured = self._usage.measured(report, found, self.job.limits.cpu_s)
         return WorkerEnd(reason, status, bytes(self._report.frame), used), measured
 
     async def _findings(self) -> dict[str, Any]:
@@ -324,32 +295,6 @@ class DirectJob:
                 async with asyncio.timeout(_FINDINGS_WAIT_S):
                     return await self._server.findings(self._box)
         return {"hits": [], "peak_bytes": 0, "cpu_s": 0.0}
-
-    @property
-    def _before(self) -> dict[str, float]:
-        return self._report.before or {"cpu_s": 0.0, "own_bytes": 0, "peak_bytes": 0}
-
-    def _used_alone(self, report: BoxReport) -> Used | None:
-        """Return what the stopped worker has used; None if the box ever had another process or thread."""
-        if report.load.rsplit(None, 1)[-1:] != [_WORKER_PID]:  # the last pid given out in the box
-            return None
-        peak = readings.field_bytes(report.status, b"VmHWM:")
-        if not peak:  # it has ended already, so what it used is known once it is reaped
-            return None
-        if report.cpu:
-            return Used(self._used_by_group(report), peak)
-        return Used(max(0.0, readings.cpu_clock_s(self._report.pid) - self._before["cpu_s"]), peak)
-
-    def _used_by_group(self, report: BoxReport) -> float:
-        before = cgroups.cpu_s(self._cpu_at_start) if self._cpu_at_start else self._before["cpu_s"]
-        return max(0.0, cgroups.cpu_s(report.cpu) - before)
-
-    def _used_by_all(self, report: BoxReport, cpu_s: float, peak_bytes: int, cpu_seen_s: float) -> Used:
-        if report.cpu:
-            used_s = self._used_by_group(report)
-        else:
-            used_s = max(0.0, cpu_s + report.reaped_cpu_s - self._before["cpu_s"], cpu_seen_s)
-        return Used(used_s, max(peak_bytes, report.reaped_rss_bytes))
 
     # Events
 
@@ -376,23 +321,6 @@ class DirectJob:
         self._report.read()
         self.stop("")
 
-    def _on_line(self) -> None:
-        try:
-            report, descriptors = process_one.receive(self._ends.line)
-        except BlockingIOError:
-            return
-        except (EOFError, OSError):
-            self._loop.remove_reader(self._ends.line.fileno())
-            self._lose_line()
-            self.stop("")
-            return
-        if descriptors:
-            self._hand_over(descriptors)
-        if self._answers:
-            future = self._answers.popleft()
-            if not future.done():
-                future.set_result(report)
-
     def _hand_over(self, descriptors: list[int]) -> None:
         if self._on_listener is None:
             for descriptor in descriptors:
@@ -402,34 +330,6 @@ class DirectJob:
             self._on_listener(descriptors)
         except SandboxError as problem:
             self._fail(problem)
-
-    def _ask(
-        self, kind: OrderKind, number: int = 0, values: Sequence[int] = (), descriptors: Sequence[int] = ()
-    ) -> "asyncio.Future[BoxReport]":
-        """Give process 1 an order. Return a future of its report, which has an EOFError if process 1 has ended."""
-        future: asyncio.Future[BoxReport] = self._loop.create_future()
-        self._answers.append(future)
-        problem = self._order(kind, number, values, descriptors)
-        if problem is not None:
-            self._lose_line(problem.strerror or str(problem))
-        return future
-
-    def _order(
-        self, kind: OrderKind, number: int = 0, values: Sequence[int] = (), descriptors: Sequence[int] = ()
-    ) -> OSError | None:
-        """Give process 1 an order; return why that is impossible."""
-        try:
-            socket.send_fds(self._ends.line, [process_one.order(kind, number, values)], descriptors)
-        except OSError as problem:
-            return problem
-        return None
-
-    def _lose_line(self, why: str = "process 1 has ended") -> None:
-        while self._answers:
-            future = self._answers.popleft()
-            if not future.done():
-                future.set_exception(EOFError(why))
-                future.exception()  # retrieved here, because nobody may be waiting for the answer
 
     def _stop_for_output(self) -> None:
         self.stop("output")

@@ -21,7 +21,7 @@ from sandbox.namespace import box as box_module
 from sandbox.namespace import process_one, rootfs
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from sandbox.namespace.box import DEFAULT_DISK_BYTES
-from sandbox.namespace.direct_job import DirectJob
+from sandbox.namespace.box_line import BoxLine
 from sandbox.namespace.process_one import OrderKind
 from tests.sandbox.soak import residue
 
@@ -149,12 +149,12 @@ async def test_a_job_that_reports_from_another_program_and_ends_at_once_does_not
 async def test_a_job_does_not_run_if_process_1_cannot_be_told_its_limits(
     native: NamespaceSandbox, workspace: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = DirectJob._order
+    given = BoxLine.tell
 
-    def refuse_to_start(job: DirectJob, kind: OrderKind, *more: Any) -> OSError | None:
-        return OSError(errno.ENOBUFS, "no buffer space") if kind is OrderKind.START else given(job, kind, *more)
+    def refuse_to_start(line: BoxLine, kind: OrderKind, *more: Any) -> OSError | None:
+        return OSError(errno.ENOBUFS, "no buffer space") if kind is OrderKind.START else given(line, kind, *more)
 
-    monkeypatch.setattr(DirectJob, "_order", refuse_to_start)
+    monkeypatch.setattr(BoxLine, "tell", refuse_to_start)
     mount = Mount(tmp_path) if workspace else None
     with pytest.raises(SandboxError, match="could not be prepared for its job: no buffer space"):
         await native.run(Job(code="open('ran', 'w')", workspace=mount))
