@@ -37,6 +37,7 @@ from engine.stores.embedder import Vectors
 
 CHANGES = "changes"  # in the table `meta`: how many texts were added, replaced or removed so far
 _KEPT = 2  # versions
+_NO_BOUND = (1 << 63) - 1  # the largest number in SQLite
 
 Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float32]
@@ -64,10 +65,8 @@ class StoredRanking:
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Read the newest version unless it has been read already."""
         self._changes = int(read_meta(connection, CHANGES) or 0)
-        query = "SELECT version, samples, documents, changes, checked, note FROM models ORDER BY version DESC LIMIT 2"
-        rows = [_Row(*row) for row in connection.execute(query)]
-        newest = rows[0] if rows else _Row()
-        self._has_previous = len(rows) > 1
+        newest = _newest(connection)
+        self._has_previous = _newest(connection, below=newest.version).version > 0
         if (newest.version, newest.changes) != (self._read.version, self._read.changes):
             self.model = _model(connection, newest)
         self._read = newest
@@ -79,9 +78,8 @@ class StoredRanking:
             samples: Number of vectors in the index.
         """
         read, changes = self._read, self._changes
-        trains = changes - read.changes >= max(GROWTH * read.samples, 1)
         checks = self._has_previous and changes - read.checked >= max(LEAST_HELD, CHECKED * read.samples)
-        return samples >= LEAST_SAMPLES and (trains or checks)
+        return samples >= LEAST_SAMPLES and (read.outgrown(changes) or checks)
 
     def scores(self, request: str, vector: Vectors, rows: Sequence[CandidateRow], vectors: Vectors) -> Floats | None:
         """Return the score of each of these documents for a request, or None without a model.
@@ -149,11 +147,8 @@ class StoredRanking:
         embedded = vectors[np.concatenate(positions)]
         of_lines = [hashed(self._terms.of(line)) for line in background_lines()]
         newest, old, changes = self._read, self.model, self._changes
-        query = "SELECT version, samples, documents, changes, checked, note FROM models WHERE version < ?"
-        before = connection.execute(f"{query} ORDER BY version DESC LIMIT 1", (newest.version,)).fetchone()
-        previous = _Row(*before) if before is not None else _Row()
+        previous = _newest(connection, below=newest.version)
         former = _model(connection, previous)
-        trains = changes - newest.changes >= max(GROWTH * newest.samples, 1)
 
         def train() -> Callable[[sqlite3.Connection], None]:
             samples = features([each for row in rows for each in unpacked(row[1])], embedded)
@@ -173,7 +168,7 @@ class StoredRanking:
                     )
                     row = _Row(newest.version + 1, len(samples), len(rows), changes, changes, note)
                     return lambda connection: _replace(connection, row, former, keep=1)
-            if not trains:
+            if not newest.outgrown(changes):
                 row = replace(newest, checked=changes)
                 return lambda connection: _mark(connection, row)
             result = trained(old, samples, owners, last[latest], features(of_lines, background.vectors))
@@ -202,6 +197,17 @@ class _Row:
     changes: int = 0
     checked: int = 0
     note: str = ""
+
+    def outgrown(self, changes: int) -> bool:
+        """Return whether so many texts have changed since this version was trained that a new one should be."""
+        return changes - self.changes >= max(GROWTH * self.samples, 1)
+
+
+def _newest(connection: sqlite3.Connection, below: int = _NO_BOUND) -> _Row:
+    """Return the newest version of those below this number; version 0 if there is none."""
+    query = "SELECT version, samples, documents, changes, checked, note FROM models WHERE version < ?"
+    found = connection.execute(f"{query} ORDER BY version DESC LIMIT 1", (below,)).fetchone()
+    return _Row(*found) if found is not None else _Row()
 
 
 def _model(connection: sqlite3.Connection, row: _Row) -> LearnedRanking | None:
