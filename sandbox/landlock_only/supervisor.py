@@ -72,17 +72,19 @@ def _start_template(
     pid = os.fork()
     if pid:
         return pid
+    code = 1
     try:
         end_on_sigterm()
         die_with_parent(parent, signal.SIGTERM)
         not_for_it.close()
         template.run(plan, control, groups, ProcessFamily.found())
+        code = 0
     except EOFError:
-        pass
+        code = 0
     except BaseException as problem:  # noqa: BLE001  (any failure is reported to the engine)
         orders.send(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 def _serve(control: socket.socket, template_pid: int) -> None:

@@ -6,6 +6,7 @@ that several boxes can be created while the template does something else.
 
 import contextlib
 import errno
+import fcntl
 import os
 import select
 import signal
@@ -20,7 +21,7 @@ from sandbox.linux import syscalls
 from sandbox.namespace import process_one
 from sandbox.namespace.process_one import OrderKind
 
-_CONTROL_FD, _PROGRAM_FD = 3, 64
+_CONTROL_FD, _FIRST_PROGRAM_FD = 3, 64
 _DESCRIPTORS = 4  # of a box that is ready
 _LONGEST_S = 2.0  # for each of the two steps of creating a box; a template must answer its engine within 5 s
 _MOST_DEAD = 8  # boxes that are killed while they are created, before the template gives up
@@ -55,9 +56,10 @@ class EmptyBox:
 def open_program(path: str) -> int:
     """Open the program before the root folder changes. `EmptyBoxes` needs the descriptor."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    os.dup2(descriptor, _PROGRAM_FD, inheritable=False)
-    os.close(descriptor)
-    return _PROGRAM_FD
+    try:  # a free number, and not that of the program's control socket
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_PROGRAM_FD)
+    finally:
+        os.close(descriptor)
 
 
 class EmptyBoxes:

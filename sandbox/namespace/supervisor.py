@@ -104,14 +104,16 @@ def _start_template(
     pid = os.fork()
     if pid:
         return pid
+    code = 1
     try:
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
         not_for_it.close()
         NamespaceTemplate(plan, control, groups).serve()
+        code = 0
     except BaseException as problem:  # noqa: BLE001  (any failure is reported to the engine)
         orders.send(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 def _serve(control: socket.socket, template: int, box_uid: int, groups: cgroups.Groups | None) -> None:

@@ -132,3 +132,26 @@ def test_too_few_open_files_are_reported_as_the_cause(level: str, files: str) ->
     if said != "42":  # root may raise the limit, and the job then runs
         assert f"a process may have only {files} files open here" in said or "no file descriptor left" in said
         assert "ulimit -n 1024" in said
+
+
+_MANY_FILES = """
+import asyncio, os
+from sandbox.contract import Job
+from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+async def main():
+    while os.open(os.devnull, os.O_RDONLY) < 60:
+        pass
+    for _ in range(6):
+        async with NamespaceSandbox(NamespaceConfig(warm=0)) as box:
+            print((await box.run(Job(code="6 * 7"))).value)
+        os.open(os.devnull, os.O_RDONLY)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.spec("BOX-2")
+def test_a_template_starts_whatever_numbers_its_sockets_have() -> None:
+    """The engine passes them on under its own numbers, one of which a template once used for something else: 64."""
+    command = [sys.executable, "-c", _MANY_FILES]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert (ran.stdout, ran.stderr) == ("42\n" * 6, "")

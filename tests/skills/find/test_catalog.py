@@ -75,7 +75,6 @@ async def test_a_skill_is_found_by_requests_for_which_it_succeeded(tmp_path: Pat
         assert names(await catalog.search(request, 3, fits=0.15)) == []
         learned = LearnedRequests(PastRequests(records))
         learned.note("train_times", request)
-        learned.note("train_times", None)
         learned.note("photo_resize", "   ")
         await learned.aclose()
         assert names(await catalog.search(f"{request}!", 3, fits=0.15)) == ["train_times"]
