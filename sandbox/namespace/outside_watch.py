@@ -13,7 +13,7 @@ from typing import Any
 from sandbox.linux import readings
 from sandbox.linux.cgroups import Group
 from sandbox.linux.shared_space import SharedSpace
-from sandbox.linux.watch import TreeWatch
+from sandbox.linux.tree_checks import TreeChecks
 
 UNWATCHABLE = "killed"
 """The reason why a box is ended that cannot be watched: a member of `sandbox.contract.End`."""
@@ -22,8 +22,8 @@ _REST, _MOST_REST_S = 4, 0.25  # after a long check, the pause is this many time
 _ENDED = (errno.ENOENT, errno.ESRCH, errno.ENODEV)  # what /proc says after its last process has ended
 
 
-class OutsideWatch(TreeWatch):
-    """Measures the resource use of one box."""
+class OutsideWatch(TreeChecks):
+    """Checks the limits of one box."""
 
     def __init__(self, order: dict[str, Any], descriptors: list[int], group: Group | None) -> None:
         """Start measuring.
@@ -36,9 +36,8 @@ class OutsideWatch(TreeWatch):
         """
         self._open = descriptors
         proc, disk, *workspace = (f"/proc/self/fd/{each}/." for each in descriptors)  # the folder, not the link to it
-        super().__init__(disk, group, proc)
+        super().__init__(disk, group, proc, order["before"]["own_bytes"])
         self._limits = order["limits"]
-        self._inherited = order["before"]["own_bytes"]
         self._cpu_before = order["before"]["cpu_s"]
         if workspace:
             self._space = SharedSpace(workspace[0], self._limits["disk_bytes"], order["free"], proc)

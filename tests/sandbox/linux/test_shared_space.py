@@ -151,7 +151,7 @@ async def test_a_process_that_hides_its_counters_is_charged_for_all_lost_space(
 
 
 @pytest.mark.spec("BOX-3")
-def test_a_walk_follows_no_links_opens_nothing_that_blocks_and_ends_in_deep_folders(tmp_path: Path) -> None:
+async def test_a_walk_follows_no_links_opens_nothing_that_blocks_and_ends_in_deep_folders(tmp_path: Path) -> None:
     """The attempt: a workspace with a link to its own parent, a pipe, and more levels of folders than a walk goes down."""
     (tmp_path / "link").symlink_to(tmp_path.parent)
     os.mkfifo(tmp_path / "pipe")
