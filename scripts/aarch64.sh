@@ -9,7 +9,7 @@ shift
 cd "$(dirname "$0")/.."
 . scripts/debian.sh
 folder=${AARCH64_FOLDER:-/var/tmp/knackbox-aarch64} # the unpacked packages, kept for the next run
-recipe=1 # increase it when a change below changes what is unpacked
+recipe=2 # increase it when a change below changes what is unpacked
 limit_s=${AARCH64_SECONDS:-3600}
 
 stop() { printf 'test-aarch64: %s\n' "$1" >&2; exit 1; }
@@ -31,6 +31,9 @@ if [ ! -s "$base/system.gz" ]; then
         dpkg-deb --extract "$package" "$base/root"
     done
     cp "$base"/root/boot/vmlinuz-* "$base/kernel"
+    # Boxes with a copy of a workspace need overlayfs. It is the only module that anything here needs.
+    find "$base/root" -name overlay.ko -exec cp {} "$base/overlay.ko" \;
+    [ -s "$base/overlay.ko" ] || stop "the kernel's package has no overlay.ko"
     (cd "$base/root" && rm -rf boot debootstrap lib/modules usr/lib/modules var/cache/apt var/lib/apt \
         usr/share/{doc,man,locale,zoneinfo} && mkdir -p usr/local/lib mnt &&
         find . -print0 | cpio --null --create --format newc --quiet | gzip -1 >"$base/system.part")
@@ -51,6 +54,7 @@ cp -r "$packages/platformdirs" "$made/tree/knackbox/"
 cp "$packages"/uv/*.py "$made/tree/knackbox/uv/"
 cp tests/sandbox/aarch64/attempts.py "$made/tree/knackbox/"
 install -m 0755 tests/sandbox/aarch64/init "$made/tree/init"
+cp "$base/overlay.ko" "$made/tree/knackbox/"
 printf '%s\n' "$@" >"$made/tree/knackbox/families"
 (cd "$made/tree" && find . -print0 | cpio --null --create --format newc --quiet | gzip -1) |
     cat "$base/system.gz" - >"$made/initrd"
