@@ -83,7 +83,7 @@ class NamespaceSandbox(ForkedSandbox):
         return cls(NamespaceConfig.of(settings))
 
     def _probe(self) -> Protections:
-        return probe.protections(self.name)
+        return probe.protections(self.name, native=bool(self._init))
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one job in a fresh box.

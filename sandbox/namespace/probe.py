@@ -9,7 +9,6 @@ from pathlib import Path
 from sandbox.contract import Protection, Protections, State
 from sandbox.linux import landlock
 from sandbox.linux.protections import control_group, seccomp_filter
-from sandbox.namespace import process_one
 
 _NAMESPACES = {
     "user": 0x10000000,
@@ -29,14 +28,15 @@ _TRY_WAIT_S = 20
 _MINIMUM_KERNEL = (5, 12)
 
 
-def protections(backend: str) -> Protections:
+def protections(backend: str, *, native: bool) -> Protections:
     """Return the protections of the backend, and whether this machine enforces each of them. Blocks.
+
+    `native` says whether the backend uses the native process 1.
 
     Starts a short process that creates all namespaces together. If that fails, tries each kind in a process of its own.
     """
-    return Protections(
-        backend, (*_namespaces(), _kernel(), seccomp_filter(), _landlock(), *_always(), control_group(), _process_1())
-    )
+    kernel = (*_namespaces(), _kernel(), seccomp_filter(), _landlock())
+    return Protections(backend, (*kernel, *_always(), control_group(), _process_1(native=native)))
 
 
 def _attempt(flags: int) -> int:
@@ -108,8 +108,8 @@ def _landlock() -> Protection:
     return Protection("landlock", State.ABSENT, False, why, "Use Linux 5.13 or newer, with landlock in its lsm= list.")
 
 
-def _process_1() -> Protection:
-    if process_one.program():
+def _process_1(*, native: bool) -> Protection:
+    if native:
         return Protection("native process 1", State.ENFORCED, required=False, detail="one fork for each box")
     why = "process 1 of boxes runs in Python, so a box takes two forks: about twice the time and memory"
     remedy = "Install a C compiler and install Knackbox again (in a checkout: `make setup`)."
