@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,7 @@ from sandbox.forkserver.launch import Program
 from sandbox.forkserver.server import ForkServer, TemplateLost
 from sandbox.namespace.template_config import PROGRAM, NamespaceTemplateConfig
 from tests.eventually import eventually
+from tests.sandbox.forkserver.child_processes import children
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.spec("BOX-4")]
 
@@ -26,10 +26,6 @@ async def a_template(program: Program = PROGRAM) -> AsyncIterator[ForkServer]:
         yield server
     finally:
         await server.aclose()
-
-
-def children(pid: int) -> set[int]:
-    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()}
 
 
 @pytest.mark.parametrize(

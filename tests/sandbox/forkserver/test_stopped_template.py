@@ -9,12 +9,9 @@ import pytest
 from sandbox.contract import Job, Mount
 from sandbox.landlock_only.backend import LandlockConfig, LandlockSandbox
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+from tests.sandbox.forkserver.child_processes import children
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.spec("BOX-4")]
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
 
 
 def make(level: str) -> NamespaceSandbox:
@@ -27,9 +24,9 @@ def make(level: str) -> NamespaceSandbox:
 @pytest.mark.parametrize("stopped", ["supervisor", "template"])
 async def test_a_stopped_process_is_replaced(level: str, stopped: str, tmp_path: Path) -> None:
     async with make(level) as box:
-        before = set(children(os.getpid()))
+        before = children(os.getpid())
         assert (await box.run(Job(code="1"))).value == 1
-        (supervisor,) = set(children(os.getpid())) - before
+        (supervisor,) = children(os.getpid()) - before
         (template,) = children(supervisor)
         os.kill(supervisor if stopped == "supervisor" else template, signal.SIGSTOP)
         if level == "namespace" and stopped == "supervisor":  # only jobs with a workspace need the supervisor
@@ -44,6 +41,6 @@ async def test_a_stopped_process_is_replaced(level: str, stopped: str, tmp_path:
         assert not Path(f"/proc/{supervisor}").exists()
         assert not Path(f"/proc/{template}").exists() or supervisor not in children(os.getpid())
         assert (await box.run(Job(code="3"))).value == 3
-        (successor,) = set(children(os.getpid())) - before
+        (successor,) = children(os.getpid()) - before
         assert successor != supervisor
-    assert set(children(os.getpid())) <= before
+    assert children(os.getpid()) <= before
