@@ -78,7 +78,7 @@ class ExampleCalls:
             yield ast.unparse(ast.Import(left))
 
     def direct(self, statement: ast.stmt) -> ast.stmt:
-        """Return a statement in which every call of the skill uses its name, and ``await`` in place of a new loop.
+        """Rewrite a statement so that it calls the skill by its own name, and awaits it instead of running a new loop.
 
         Names that the statement gives to something else no longer stand for the skill.
         """

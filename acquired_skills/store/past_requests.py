@@ -46,7 +46,7 @@ _REQUESTS = Table(
 
 
 def widen_names(connection: Connection) -> None:
-    """Let the table of an earlier release hold names as long as today's. SQLite does not limit them."""
+    """Widen the column of names in a table that an earlier release created. SQLite does not limit their length."""
     if connection.dialect.name != "postgresql":
         return
     (names,) = (each for each in inspect(connection).get_columns(_REQUESTS.name) if each["name"] == "name")

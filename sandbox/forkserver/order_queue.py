@@ -40,7 +40,7 @@ class OrderQueue:
     def send(
         self, order: dict[str, Any], descriptors: Sequence[int] = (), on_refused: Callable[[], None] | None = None
     ) -> None:
-        """Send an order, now or later. The caller may close the descriptors at once.
+        """Send an order, or queue it until the socket accepts it. The caller may close the descriptors immediately.
 
         Args:
             order: The order.

@@ -24,7 +24,7 @@ _STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given 
 _PULSE_AGAIN_S = 1.0  # seconds between two requests for a pulse (`sandbox.namespace.pulse`), which lasts twice as long
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX, _DESCRIPTORS_PER_DIRECT_BOX = 3, 6
-_TELLS_WITHIN_S = 1.0  # the time in which a supervisor tells how its template ended
+_REPORTS_WITHIN_S = 1.0  # the time in which a supervisor reports how its template ended
 _KEPT_READY_S = 60.0  # boxes of a kind that was not requested for this long are not forked ahead
 
 
@@ -417,10 +417,10 @@ class ForkServer:
             )
 
     def _ask_why(self) -> None:
-        """Wait for the supervisor, which tells how the template ended, or has ended as well."""
+        """Wait for the supervisor to report how the template ended. Its own end is noticed as well."""
         loop = asyncio.get_running_loop()
         if not self.dead and self._template is not None and loop.remove_reader(self._template.fileno()):
-            loop.call_later(_TELLS_WITHIN_S, self._die, "it was killed")
+            loop.call_later(_REPORTS_WITHIN_S, self._die, "its supervisor did not report how")
 
     def _die(self, why: str, remedy: str = ASK_DOCTOR) -> None:
         if self.dead:
@@ -451,6 +451,6 @@ class ForkServer:
 
 
 def _end_of(status: int) -> str:
-    """Return how a process ended, in words, from its wait status."""
+    """Describe how a process ended, given its wait status."""
     code = os.waitstatus_to_exitcode(status)
     return f"it was ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"it exited with code {code}"

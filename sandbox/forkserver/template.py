@@ -86,7 +86,7 @@ class TemplateLoop:
     def fork_direct(
         self, box_id: int, given: tuple[int, int], group: cgroups.Group | None
     ) -> AbstractContextManager[Sequence[int]]:
-        """Fork the worker of a box whose process 1 does not carry the job, so that the engine talks to the worker.
+        """Fork the worker of a direct box, in which the job does not pass through process 1.
 
         Args:
             box_id: The number that the engine uses for the box.

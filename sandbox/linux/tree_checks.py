@@ -18,8 +18,7 @@ _RESTING_S = 0.005
 class TreeChecks:
     """Checks the limits of a box at intervals, and notes which of them were reached.
 
-    A subclass sets the limits and what was used before the job, and says where the CPU time of reaped processes is
-    counted.
+    A subclass sets the limits and the resource use before the job, and implements `_cpu_of_reaped`.
     """
 
     def __init__(self, disk: str, group: Group | None, proc: str, inherited: int) -> None:
@@ -29,7 +28,7 @@ class TreeChecks:
             disk: Where the box's tmpfs is mounted.
             group: The box's control group; None if there is none.
             proc: Where the box's processes are listed.
-            inherited: The bytes of a worker that are shared with its template, and not charged to the job.
+            inherited: The bytes that each process shares with the template. They are not charged to the job.
         """
         self._group = group
         self._proc = proc

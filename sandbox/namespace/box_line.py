@@ -32,13 +32,16 @@ class BoxLine:
         self._asked: deque[asyncio.Future[BoxReport]] = deque()
 
     def listen(self) -> None:
-        # By its number, because asyncio formats what is not registered, and a socket then asks for its addresses.
+        # The number, because asyncio formats an object that it does not know yet, which takes two system calls for a
+        # socket.
         self._loop.add_reader(self._end.fileno(), self._on_readable)
 
     def ask(
         self, kind: OrderKind, number: int = 0, values: Sequence[int] = (), descriptors: Sequence[int] = ()
     ) -> "asyncio.Future[BoxReport]":
-        """Give an order that is answered. Return a future of the report, which has an EOFError if there will be none.
+        """Give an order, and return a future of the report that answers it.
+
+        The future raises EOFError if process 1 ends first, or if the order cannot be given.
 
         Args:
             kind: The order.
@@ -64,7 +67,7 @@ class BoxLine:
         return None
 
     async def answered(self) -> None:
-        """Wait until every order so far has been answered, or process 1 has ended."""
+        """Wait until all orders given so far have been answered, or process 1 has ended."""
         for each in list(self._asked):
             await asyncio.wait((each,))
 

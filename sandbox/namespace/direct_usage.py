@@ -1,4 +1,4 @@
-"""`DirectUsage`: what a job in a direct box has used, computed by the engine from what others report.
+"""`DirectUsage`: computes, in the engine, the resource use of a job in a direct box.
 
 Process 1 reports what the kernel counted, the worker what it had used before the job, the template what it used when it
 was reaped, and the supervisor what it saw while the job ran.
@@ -19,7 +19,14 @@ _UNKNOWN = {"cpu_s": 0.0, "own_bytes": 0, "peak_bytes": 0}
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUse:
-    """What is known at the end of a job about the use of resources: the counterpart of `TreeWatch`."""
+    """The resource use of a job, as far as it is known at its end; the counterpart of `TreeWatch`.
+
+    Attributes:
+        cpu_limit_s: The job's limit on CPU time, in seconds.
+        found: The limits that were reached, as far as others than this class have noticed.
+        peak_bytes: The highest memory use that the supervisor saw.
+        peak_before: The peak memory of the worker before the job.
+    """
 
     cpu_limit_s: float
     found: frozenset[str]
@@ -36,7 +43,7 @@ class MeasuredUse:
 
 
 class DirectUsage:
-    """The use of resources by one job."""
+    """Combines the reports on one job."""
 
     def __init__(self, worker: WorkerReport) -> None:
         self._worker = worker
@@ -61,7 +68,7 @@ class DirectUsage:
         return Used(max(0.0, readings.cpu_clock_s(self._worker.pid) - self._before["cpu_s"]), peak)
 
     def of_all(self, report: BoxReport, cpu_s: float, peak_bytes: int, cpu_seen_s: float) -> Used:
-        """Return what all processes of the box have used, which have ended.
+        """Return what all processes of the box used. Call it after they have ended.
 
         Args:
             report: The report on their end.

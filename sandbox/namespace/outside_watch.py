@@ -23,7 +23,7 @@ _ENDED = (errno.ENOENT, errno.ESRCH, errno.ENODEV)  # what /proc says after its 
 
 
 class OutsideWatch(TreeChecks):
-    """Checks the limits of one box."""
+    """Checks the limits of one direct box."""
 
     def __init__(self, order: dict[str, Any], descriptors: list[int], group: Group | None) -> None:
         """Start measuring.
