@@ -23,6 +23,7 @@ from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from sandbox.namespace.box import DEFAULT_DISK_BYTES
 from sandbox.namespace.box_line import BoxLine
 from sandbox.namespace.process_one import OrderKind
+from tests.eventually import eventually_sync
 from tests.sandbox.soak import residue
 
 pytestmark = pytest.mark.skipif(not process_one.program(), reason="the native process 1 was not compiled")
@@ -123,12 +124,13 @@ async def test_a_process_that_inherited_the_channel_can_neither_report_nor_flood
 
 @pytest.mark.spec("BOX-3")
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_job_that_reports_from_another_program_and_ends_at_once_does_not_hide_its_time(
+async def test_a_job_that_reports_from_another_program_and_ends_at_once_does_not_hide_its_use(
     box: NamespaceSandbox,
 ) -> None:
     """The attempt: the worker turns into a shell that sends a report, so that its counters are gone when it is read."""
     code = (
         "import json, os, struct, time\n"
+        "held = bytearray(30_000_000)\n"
         "while time.process_time() < 0.4: pass\n"
         "text = json.dumps({'end': 'ok', 'exit_code': 0, 'value': 'mine'}).encode()\n"
         "frame = struct.pack('!IQ', len(text), 0) + text\n"
@@ -140,7 +142,7 @@ async def test_a_job_that_reports_from_another_program_and_ends_at_once_does_not
         outcome = await box.run(Job(code=code))
         assert (outcome.end, outcome.value) == (End.OK, "mine")
         assert outcome.usage.cpu_s > 0.3
-        assert outcome.usage.peak_memory_bytes > 0
+        assert outcome.usage.peak_memory_bytes > 25_000_000
 
 
 @pytest.mark.spec("BOX-2", "BOX-3")
@@ -253,14 +255,14 @@ def busy_engine(wall_s: float) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.spec("BOX-1", "BOX-2")
 @pytest.mark.timeout(120)
 def test_a_native_process_1_holds_no_capability_while_a_job_runs() -> None:
-    held = set()
     with busy_engine(60) as engine:
-        for pid in residue.parts(engine.pid)["box"]:
-            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-            fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-            held.add((int(fields["CapEff"], 16), int(fields["CapBnd"], 16)))
-    assert (0, 0) in held  # that of the job; those of boxes that wait can still mount a workspace
-    assert {bounding for _, bounding in held} == {0}
+
+        def all_dropped() -> bool:
+            held = {_capabilities(pid) for pid in residue.parts(engine.pid)["box"]} - {None}
+            # The job's holds none. Those of boxes that wait can still mount a workspace.
+            return (0, 0) in held and all(each[1] == 0 for each in held if each)
+
+        eventually_sync(all_dropped, deadline_s=40)  # one that was just created has not dropped them yet
 
 
 @pytest.mark.slow
@@ -273,6 +275,15 @@ def test_neither_process_1_nor_the_program_that_creates_it_holds_the_sockets_of_
         assert templates
         assert parts["maker"]
         assert not templates & _sockets([*parts["maker"], *parts["box"]])
+
+
+def _capabilities(pid: int) -> tuple[int, int] | None:
+    """Return the capabilities that a process can use, and those that it could ever gain; None if it has ended."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+        return int(fields["CapEff"], 16), int(fields["CapBnd"], 16)
+    return None
 
 
 def _sockets(pids: list[int]) -> set[str]:
