@@ -41,7 +41,7 @@ CASES = [
     (
         End.PROCESSES,
         PY,
-        "import subprocess\np = [subprocess.Popen(['sleep', '20']) for _ in range(50)]",
+        "import subprocess, time\np = [subprocess.Popen(['sleep', '20']) for _ in range(50)]\ntime.sleep(20)",
         Limits(processes=12),
     ),
     (
