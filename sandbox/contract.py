@@ -123,6 +123,23 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class InBoxModules:
+    """Modules of Knackbox itself that a job imports in its box, such as those that convert the arguments of a skill.
+
+    A template loads them once, outside of any box. Boxes that are not forked from such a template get them as files.
+
+    Attributes:
+        names: The names of these modules and of those that they import themselves, without packages. They are read
+            below the folder that contains the package `sandbox`. Modules of `sandbox` are only for the other modules:
+            the job cannot import them.
+        files: The same modules, with their packages, as files of a job.
+    """
+
+    names: tuple[str, ...]
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A job for a fresh box: either `code` in a language, or a `call` of a function in one of `files`.
 
@@ -133,6 +150,7 @@ class Job:
         preload: Modules the box's template has already imported (`("pandas",)`). Modules that are not preloaded can be
             imported too, but this takes longer. Has no effect with `requirements`: a template runs its imports outside
             of any box, so it must not import packages chosen by the code's author.
+        in_box: Modules of Knackbox itself that the job imports. With `requirements`, no template loads them.
         collect: Relative paths of files below the working directory to bring back in `Outcome.files`.
         egress: The destinations to which the job may connect; none if empty.
         requirements: PEP 508 requirements of the job's environment, which the backend resolves and keeps.
@@ -149,6 +167,7 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
+    in_box: InBoxModules | None = None
     workspace: Mount | None = None
     collect: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)

@@ -115,7 +115,7 @@ class ForkedSandbox:
             SandboxError: The environment cannot be built, or the template cannot be started.
         """
         with await self._environment(requirements, on_progress) as environment:
-            await self._started(preload, environment)
+            await self._started(Job(preload=preload), environment)
 
     async def aclose(self) -> None:
         """Kill every box and end every template."""
@@ -165,7 +165,7 @@ class ForkedSandbox:
         *,
         direct: bool,
     ) -> Outcome:
-        key = self._key(job.preload, environment)
+        key = self._key(job, environment)
         async with self._templates.using(key, environment.share if environment else None) as server:
             tree = -1 if job.workspace is None else await self._open_workspace(server, job.workspace)
             try:
@@ -176,12 +176,12 @@ class ForkedSandbox:
                     os.close(tree)
         return with_end_reason(job, outcome) if outcome.end is End.ERROR else outcome
 
-    async def _started(self, preload: tuple[str, ...], environment: Environment | None) -> None:
+    async def _started(self, job: Job, environment: Environment | None) -> None:
         """Start the template of a job before the job takes a slot, unless the template runs already.
 
         `FairSlots` measures how long jobs hold their slots, and a slow start must not count as a slow job.
         """
-        key = self._key(preload, environment)
+        key = self._key(job, environment)
         if not self._templates.runs(key):
             async with self._templates.using(key, environment.share if environment else None):
                 pass
@@ -197,7 +197,7 @@ class ForkedSandbox:
             return contextlib.nullcontext()
         return await self._environments.acquire(requirements, on_progress=on_progress)
 
-    def _key(self, preload: tuple[str, ...], environment: Environment | None) -> TemplateKey:
+    def _key(self, job: Job, environment: Environment | None) -> TemplateKey:
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
             raise SandboxError(
@@ -206,11 +206,9 @@ class ForkedSandbox:
             )
         self._loop = loop
         if environment:  # the author of the job chose its packages, so they are trusted no more than the job
-            preload = ()
-            packages: tuple[str, ...] = (os.fspath(environment.site_packages),)
-        else:
-            packages = self._config.packages
-        return TemplateKey(tuple(sorted(set(preload))), packages)
+            return TemplateKey((), (os.fspath(environment.site_packages),))
+        in_box = job.in_box.names if job.in_box else ()
+        return TemplateKey(tuple(sorted(set(job.preload))), self._config.packages, in_box)
 
     async def _refuse_without_protection(self) -> None:
         try:

@@ -19,10 +19,17 @@ class Lease(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TemplateKey:
-    """Identifies a template: the modules that it preloads, and the folders of packages that its boxes see."""
+    """Identifies a template.
+
+    Attributes:
+        preload: The modules that it imports.
+        packages: The folders of packages that its boxes see.
+        in_box: The modules of Knackbox that it loads (`sandbox.contract.InBoxModules`).
+    """
 
     preload: tuple[str, ...]
     packages: tuple[str, ...]
+    in_box: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,11 +76,11 @@ class LandlockSandbox(ForkedSandbox):
             SandboxError: The job could not be run, for a reason other than its code.
         """
         _must_be_possible(job)
-        header, body = request.build(job, self._programs)
+        header, body = request.build(job, self._programs, in_box_loaded=not job.requirements)
         with await self._environment(job.requirements) as environment:
             if environment:
                 header["env"]["PYTHONPATH"] = job.env.get("PYTHONPATH", str(environment.site_packages))
-            await self._started(job.preload, environment)
+            await self._started(job, environment)
             async with self._slots.slot(job.agent):
                 outcome = await self._in_a_box(
                     job, environment, (header, body), lambda _, box: ForkedJob(box, job, on_output)
@@ -123,6 +123,7 @@ class LandlockSandbox(ForkedSandbox):
         uids = machine.own_uids() if self._as_root else range(-1, 0)
         config = LandlockTemplateConfig(
             preload=key.preload,
+            in_box=key.in_box,
             packages=key.packages,
             path=self._programs.path,
             folder=self._folder,

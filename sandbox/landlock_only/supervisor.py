@@ -12,7 +12,7 @@ import socket
 import stat
 from typing import Any
 
-from sandbox.forkserver import open_files, orders
+from sandbox.forkserver import in_box_modules, open_files, orders
 from sandbox.landlock_only import places, template
 from sandbox.landlock_only.family import ProcessFamily, die_with_parent, end_on_sigterm
 from sandbox.linux import cgroups
@@ -45,6 +45,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
         plan = template.LandlockTemplatePlan(
             source=wanted["source"],
             preload=tuple(wanted["preload"]),
+            in_box=in_box_modules.read(wanted["source"], wanted["in_box"]),
             packages=tuple(wanted["packages"]),
             path=tuple(wanted["path"]),
             readable=tuple(wanted["readable"]),

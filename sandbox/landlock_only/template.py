@@ -8,10 +8,12 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import CodeType
 from typing import NoReturn
 
-from sandbox.forkserver import preload
+from sandbox.forkserver import in_box_modules, preload
 from sandbox.forkserver.template import BOX_BROKE, TemplateLoop, keep_only
 from sandbox.landlock_only import box, confine, filters, places
 from sandbox.landlock_only.family import ProcessFamily, fork_that_ends_on_sigterm
@@ -30,6 +32,7 @@ class LandlockTemplatePlan:
 
     source: str
     preload: tuple[str, ...]
+    in_box: Mapping[str, CodeType]
     packages: tuple[str, ...]
     path: tuple[str, ...]
     readable: tuple[str, ...]
@@ -54,6 +57,7 @@ class LandlockTemplate(TemplateLoop):
         os.environ.update(PATH=":".join(self._plan.path), LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         sys.dont_write_bytecode = True
         missing = preload.for_template(self._plan.preload, self._plan.packages)
+        in_box_modules.load(self._plan.in_box)
         self._box_plan = box.LandlockBoxPlan(
             base=self._plan.base,
             readable=self._plan.readable,

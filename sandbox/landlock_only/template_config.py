@@ -11,6 +11,7 @@ class LandlockTemplateConfig:
 
     Attributes:
         preload: Modules to import before the first fork.
+        in_box: Modules of Knackbox to load after these.
         packages: Site-packages folders of the host.
         path: The folders in the jobs' PATH.
         folder: The folder in which the template's base folder is created. The jobs' private folders are in the base.
@@ -20,6 +21,7 @@ class LandlockTemplateConfig:
     """
 
     preload: tuple[str, ...]
+    in_box: tuple[str, ...]
     packages: tuple[str, ...]
     path: tuple[str, ...]
     folder: str

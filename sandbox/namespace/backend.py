@@ -109,10 +109,11 @@ class NamespaceSandbox(ForkedSandbox):
     async def _run(self, job: Job, on_output: OnOutput | None, bridge: Bridge | None) -> Outcome:
         egress = await self._plan(job.egress) if job.egress else None
         programs = self._programs_of_environments if job.requirements else self._programs
-        asked = request.build(job, programs, egress, bridged=bridge is not None)
+        loaded = not job.requirements
+        asked = request.build(job, programs, egress, bridged=bridge is not None, in_box_loaded=loaded)
         # Building an environment may take minutes, so it is done before the job counts as one of the running jobs.
         with await self._environment(job.requirements) as environment:
-            await self._started(job.preload, environment)
+            await self._started(job, environment)
             async with self._slots.slot(job.agent):
                 async with self._way_out(egress) if egress else contextlib.nullcontext() as gateway:
                     takers = [each for each in (bridge and bridge.opened, gateway and gateway.open) if each]
@@ -145,7 +146,8 @@ class NamespaceSandbox(ForkedSandbox):
             raise SandboxError("A job that is a server cannot have egress.", remedy="Remove the job's destinations.")
         programs = self._programs_of_environments if job.requirements else self._programs
         bridge = handle.bridge
-        asked = request.build(job, programs, inlets=handle.ports, bridged=bridge is not None)
+        loaded = not job.requirements
+        asked = request.build(job, programs, inlets=handle.ports, bridged=bridge is not None, in_box_loaded=loaded)
         takers = [*([bridge.opened] if bridge is not None else ()), handle.opened]
 
         def begin(_: ForkServer, box: ForkedBox) -> RunningJob:
@@ -187,7 +189,9 @@ class NamespaceSandbox(ForkedSandbox):
 
     async def _start(self, key: TemplateKey) -> ForkServer:
         await self._refuse_without_protection()
-        config = NamespaceTemplateConfig(key.preload, key.packages, self._programs.path, self._box_uid, self._init)
+        config = NamespaceTemplateConfig(
+            key.preload, key.in_box, key.packages, self._programs.path, self._box_uid, self._init
+        )
         server = ForkServer(PROGRAM, asdict(config), self._config.warm, self._config.most_warm, direct=bool(self._init))
         await server.start()
         return server

@@ -12,7 +12,7 @@ import socket
 import stat
 from typing import Any
 
-from sandbox.forkserver import open_files, orders
+from sandbox.forkserver import in_box_modules, open_files, orders
 from sandbox.linux import cgroups, syscalls
 from sandbox.namespace import rootfs
 from sandbox.namespace.outside_watch import UNWATCHABLE, OutsideWatch, Watches
@@ -42,6 +42,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
         plan = NamespaceTemplatePlan(
             root=rootfs.RootPlan(tuple(wanted["packages"])),
             preload=tuple(wanted["preload"]),
+            in_box=in_box_modules.read(wanted["source"], wanted["in_box"]),
             box_uid=box_uid,
             path=tuple(wanted["path"]),
             init=wanted["init"],

@@ -8,11 +8,12 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import NoReturn
 
-from sandbox.forkserver import orders, preload, quick_fork
+from sandbox.forkserver import in_box_modules, orders, preload, quick_fork
 from sandbox.forkserver.template import BOX_BROKE, TemplateLoop, keep_only
 from sandbox.linux import cgroups, landlock, seccomp, syscalls
 from sandbox.namespace import box, confine, direct_worker, empty_boxes, rootfs
@@ -36,6 +37,7 @@ class NamespaceTemplatePlan:
     Attributes:
         root: The contents of the root folder of its boxes.
         preload: Modules to import once.
+        in_box: Modules of Knackbox to load after these (`sandbox.forkserver.in_box_modules`).
         box_uid: The id of the host user that a box's user is mapped to, as seen from the template.
         path: The folders in the PATH of its boxes.
         init: The path of the native process 1; "" to do without.
@@ -43,6 +45,7 @@ class NamespaceTemplatePlan:
 
     root: rootfs.RootPlan
     preload: tuple[str, ...]
+    in_box: Mapping[str, CodeType]
     box_uid: int
     path: tuple[str, ...]
     init: str
@@ -72,6 +75,7 @@ class NamespaceTemplate(TemplateLoop):
         os.environ.update(PATH=":".join(self._plan.path), HOME=paths.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         with quick_fork.noted_hooks() as hooks:
             missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
+            in_box_modules.load(self._plan.in_box)
         fork = quick_fork.choose(hooks)
         filters = confine.NamespaceFilters(seccomp.program(rootfs.BOX_ID), seccomp.program_for_a_workspace())
         self._box_plan = box.NamespaceBoxPlan(filters, landlock.abi(), fork)

@@ -16,6 +16,7 @@ class NamespaceTemplateConfig:
 
     Attributes:
         preload: Modules to import before the first fork.
+        in_box: Modules of Knackbox to load after these.
         packages: Site-packages folders of the host.
         path: The folders in the PATH of its boxes.
         box_uid: The host user id of its boxes, if the template is started as root.
@@ -23,6 +24,7 @@ class NamespaceTemplateConfig:
     """
 
     preload: tuple[str, ...]
+    in_box: tuple[str, ...]
     packages: tuple[str, ...]
     path: tuple[str, ...]
     box_uid: int

@@ -17,7 +17,7 @@ The header's fields:
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -41,12 +41,23 @@ def build(
     inlets: Sequence[int] = (),
     *,
     bridged: bool = False,
+    in_box_loaded: bool = False,
 ) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the body of the job's frame. `bridged` is whether its programs can ask the engine.
+    """Return the header and the body of the job's frame.
+
+    Args:
+        job: The job.
+        programs: The programs of its box.
+        egress: The ways out of the box; None if there are none.
+        inlets: Ports of the box that the engine connects to.
+        bridged: Whether the box's programs can ask the engine.
+        in_box_loaded: Whether the box starts with the modules in `job.in_box`. Otherwise the job gets their files.
 
     Raises:
         SandboxError: The job is not valid.
     """
+    if job.in_box is not None and not in_box_loaded:
+        job = replace(job, files={**job.in_box.files, **job.files})
     _must_be_sensible(job)
     folder = f"{TMP}/job" if job.workspace else WORK
     files = dict(job.files)

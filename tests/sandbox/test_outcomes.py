@@ -1,11 +1,13 @@
 """The outcome of a job: its value, streams, files and end."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sandbox.capture import Capture
-from sandbox.contract import Call, End, Job, Language, Limits, SandboxError
+from sandbox.contract import Call, End, InBoxModules, Job, Language, Limits, SandboxError
 from sandbox.namespace.backend import NamespaceSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -41,6 +43,21 @@ def f():
     outcome = await box.run(Job(files={"f.py": code}, call=Call("f.py", "f")))
     assert outcome.value == "real"
     assert b"forged" in outcome.stdout
+
+
+@pytest.mark.spec("BOX-13")
+async def test_a_job_imports_the_modules_that_it_brings_which_show_nothing_of_the_host(box: NamespaceSandbox) -> None:
+    name, path = "acquired_skills.in_box.effort", "acquired_skills/in_box/effort.py"
+    packages = {f"{folder}/__init__.py": b"" for folder in ("acquired_skills", "acquired_skills/in_box")}
+    in_box = InBoxModules((name,), {**packages, path: (Path(__file__).parents[2] / path).read_bytes()})
+    code = (
+        f"import sys\nimport {name}\nmodule = sys.modules[{name!r}]\n"
+        "(module.Effort.__name__, getattr(module, '__file__', ''), repr(module.__spec__))"
+    )
+    outcome = await box.run(Job(code=code, in_box=in_box))
+    assert outcome.end is End.OK, outcome.stderr
+    assert "Effort" in outcome.value
+    assert str(Path(__file__).parents[2]) not in outcome.value
 
 
 async def test_the_value_of_a_script_is_that_of_its_last_expression(box: NamespaceSandbox) -> None:
