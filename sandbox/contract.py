@@ -129,9 +129,9 @@ class InBoxModules:
     A template loads them once, outside of any box. Boxes that are not forked from such a template get them as files.
 
     Attributes:
-        names: The names of these modules and of those that they import themselves, without packages. They are read
-            below the folder that contains the package `sandbox`. Modules of `sandbox` are only for the other modules:
-            the job cannot import them.
+        names: The dotted names of these modules and of the modules of Knackbox that they import, but not of packages.
+            They are read below the folder that contains the package `sandbox`. The job itself must not import modules
+            of `sandbox`: with a template, it does not find them.
         files: The same modules, with their packages, as files of a job.
     """
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.in_box.runner import HERE, MAX_TEXT, OWN, Runner, send, shorten, supervised
+from acquired_skills.in_box.runner import MAX_TEXT, Runner, send, shorten, supervised
 from acquired_skills.in_box.skill_arguments import NotDescribable, describe
 from acquired_skills.in_box.switch import StubSwitch
 
@@ -61,7 +61,7 @@ class Rehearsal(Runner):
     def prepare(self) -> bool:
         function = self._import()
         if function is not None:
-            self.switch = StubSwitch(sys.modules[self.name], self.name, function, OWN, self.clock, self.tools)
+            self.switch = StubSwitch(sys.modules[self.name], self.name, function, self.own, self.clock, self.tools)
         return function is not None
 
     def _import(self) -> Callable[..., Any] | None:
@@ -88,7 +88,7 @@ class Rehearsal(Runner):
             left = [item for item in left if results.get(item.nodeid, {}).get("outcome") not in FAILED]
             if not left:
                 break
-        began, around = time.monotonic(), _files_outside()
+        began, around = time.monotonic(), _files_outside(self.own)
         passed: list[list[pytest.Item]] = []
         for turn in range(self.effort.green_runs):
             if turn >= 2 and time.monotonic() - began > self.effort.green_s:  # noqa: PLR2004  (twice is the rule)
@@ -97,7 +97,7 @@ class Rehearsal(Runner):
             results = self.run("skill", order, self.effort.test_s)
             failed = [item for item in order if results.get(item.nodeid, {}).get("outcome") == "failed"]
             if failed:
-                outside = sorted(_files_outside() - around)[:MOST_OUTSIDE]
+                outside = sorted(_files_outside(self.own) - around)[:MOST_OUTSIDE]
                 shared = list(self._shared_state(failed[:MOST_EXPLAINED], order, passed or [items]))
                 send(self.sink, shared_state=shared, left_outside=outside)
             if failed or len(results) < len(items) or any(one["outcome"] != "passed" for one in results.values()):
@@ -182,10 +182,10 @@ class Rehearsal(Runner):
         return {"observations": observations, **described}
 
 
-def _files_outside() -> set[str]:
+def _files_outside(own: Path) -> set[str]:
     """Return the paths in the home folder and the temporary folder, where code may also leave files."""
     folders = {Path.home(), Path(tempfile.gettempdir())}
-    return {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if path not in HERE.parents}
+    return {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if path not in own.parents}
 
 
 def _described(function: Callable[..., Any], inferred: dict[str, str]) -> dict[str, Any]:

@@ -3,19 +3,25 @@
 The program is the skill or a mutant of it. Nothing in the box reveals which one it is: the boxes of two programs differ
 only in the program's file. The boxes contain neither tests nor pytest.
 
-One process loads and runs the program. Another process, which never loads the program, collects its answers, so the
-answers collected before the program exits or hangs are kept.
+Usually one process loads the program and returns its answers. If the program ends or hangs that process, the engine
+asks again, with the program in a process `apart`. Then another process, which never loads the program, collects its
+answers, so those given before are kept.
 """
 
+import atexit
+import contextlib
 import json
+import math
 import os
 import random
 import select
 import signal
 import sys
+import threading
 import time
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,36 +30,71 @@ from acquired_skills.in_box.fixed_clock import FixedClock
 from acquired_skills.in_box.function_forms import EagerFunction
 from acquired_skills.in_box.recorded_tools import RecordedTools
 
-HERE = Path(__file__).resolve().parents[2]  # the job's folder
-OWN = HERE / "own"
 ENDED = {"ended": True}
 
 
 class CallTimeout(BaseException):
-    """A call exceeded its time limit."""
+    """A call exceeded its own time limit or that of all calls together."""
 
 
 def answers(
-    name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, each_s: float, tools: Sequence[str] = ()
+    name: str,
+    calls: Sequence[Mapping[str, Any]],
+    *,
+    seconds: float,
+    each_s: float,
+    tools: Sequence[str] = (),
+    apart: bool = False,
 ) -> dict[str, Any]:
     """Make calls to a program and return its answers.
 
     Args:
-        seconds: Time limit for all calls.
-        each_s: Time limit for each call, after which `CallTimeout` is raised in it; 0 for none.
+        seconds: Time limit in seconds for loading the program and all calls.
+        each_s: Time limit in seconds for each call, after which `CallTimeout` is raised in it; 0 for none.
         tools: The names of the tools that the program declares. They answer from the recording of each call.
+        apart: Whether to run the program in a process of its own, which takes a few milliseconds more.
 
     Returns:
         ``answers``: one answer for each call, which is `ENDED` if the program gave none; None if the program cannot be
-        loaded. ``seconds``: the wall time of the calls.
+        loaded. ``seconds``: their wall time, which the engine measures itself, since a program can forge it.
     """
     sys.dont_write_bytecode = True
-    OWN.mkdir(exist_ok=True)
-    os.chdir(OWN)
-    sys.path[:] = [str(HERE / "skill"), *(path for path in sys.path if path not in (str(HERE), ""))]
-    began = time.monotonic()
-    found = _in_fork(HERE / "skill" / f"{name}.py", calls, seconds, each_s, tools)
+    here = Path.cwd()  # the job's folder
+    own = here / "own"
+    own.mkdir(exist_ok=True)
+    os.chdir(own)
+    sys.path[:] = [str(here / "skill"), *(path for path in sys.path if path not in (str(here), ""))]
+    began, run = time.monotonic(), _in_fork if apart else _in_this_process
+    found = run(here / "skill" / f"{name}.py", calls, seconds, each_s, tools)
     return {"answers": found, "seconds": time.monotonic() - began}
+
+
+def _in_this_process(
+    path: Path, calls: Sequence[Mapping[str, Any]], seconds: float, each_s: float, declared: Sequence[str]
+) -> list[dict[str, Any]] | None:
+    now, found = time.monotonic, list[str]()  # the function, because the program may replace it
+    deadline = now() + seconds
+
+    def keep(answer: Mapping[str, Any]) -> None:
+        found.append(json.dumps(ENDED if now() >= deadline else answer))  # as text: later calls may change the objects
+
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    with contextlib.suppress(BaseException):  # whatever the program raises while it is loaded
+        _answer(path, calls, keep, each_s, declared, lambda: deadline - now())
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    # This process runs nothing else, so it waits neither for the program's threads nor for its exit handlers.
+    threading._shutdown = _nothing  # type: ignore[attr-defined]  # noqa: SLF001
+    atexit._clear()  # noqa: SLF001
+    return _complete([json.loads(each) for each in found], calls)
+
+
+def _nothing() -> None: ...
+
+
+def _complete(found: list[dict[str, Any]], calls: Sequence[object]) -> list[dict[str, Any]] | None:
+    """Return one answer for each call. The first message only reports that the program is loaded."""
+    return [*found[1:], *[dict(ENDED)] * len(calls)][: len(calls)] if found else None
 
 
 def _in_fork(
@@ -64,7 +105,7 @@ def _in_fork(
     if child == 0:
         keep_only(sink)
         try:
-            _answer(path, calls, sink, each_s, declared)
+            _answer(path, calls, partial(_send, sink), each_s, declared, lambda: math.inf)
         finally:
             os._exit(0)
     os.close(sink)
@@ -83,33 +124,43 @@ def _in_fork(
         os.close(source)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    if not found:
-        return None
-    return [*found[1:], *[dict(ENDED)] * len(calls)][: len(calls)]
+    return _complete(found, calls)
 
 
-def _answer(path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: float, declared: Sequence[str]) -> None:
+def _answer(  # noqa: PLR0917 -- what `answers` got
+    path: Path,
+    calls: Sequence[Mapping[str, Any]],
+    send: Callable[[Mapping[str, Any]], None],
+    each_s: float,
+    declared: Sequence[str],
+    seconds_left: Callable[[], float],
+) -> None:
     clock = FixedClock()
     if any("clock" in call for call in calls):
         clock.install()  # before the program imports functions of `time`
     tools = RecordedTools(declared) if declared else None
     if tools is not None:
         tools.install()
+    own = Path.cwd()  # before the program can change it
     module = _loaded(path)
     function = EagerFunction(getattr(module, module.__name__))
     random.seed()  # all forks of a template start with the same random state
-    _send(sink, {})  # reports that the program is loaded
-    signal.signal(signal.SIGALRM, _too_long)
+    send({})  # reports that the program is loaded
     for call in calls:
-        signal.setitimer(signal.ITIMER_REAL, each_s)
+        left = seconds_left()
+        if left <= 0:
+            return
+        limit = min(each_s or math.inf, left)
+        signal.signal(signal.SIGALRM, _too_long)  # again, because the last call may have replaced it
+        signal.setitimer(signal.ITIMER_REAL, limit if limit < math.inf else 0)
         try:
             if "clock" in call:
                 clock.fix(call["clock"])
-            answer = perform_call(function, call, module, OWN, tools)
+            answer = perform_call(function, call, module, own, tools)
             signal.setitimer(signal.ITIMER_REAL, 0)
         except CallTimeout:  # raised outside the function, for instance while the value was packed
             answer = dict(ENDED)
-        _send(sink, answer)
+        send(answer)
 
 
 def _loaded(path: Path) -> types.ModuleType:

@@ -15,7 +15,7 @@ import pytest
 
 from acquired_skills.in_box.fake_skill import FakeSkill
 from acquired_skills.in_box.function_forms import Form
-from acquired_skills.in_box.runner import HERE, OWN, Runner, supervised
+from acquired_skills.in_box.runner import Runner, supervised
 from acquired_skills.in_box.traces import Traces
 
 MOST_UNKNOWN = 200
@@ -73,12 +73,12 @@ class Judge(Runner):
         self.given = given
 
     def prepare(self) -> bool:
-        declared = (HERE / "declared.py").read_text()
-        self.fake = FakeSkill(self.name, declared, OWN, self.clock, self.given.form, self.tools)
+        declared = (self.here / "declared.py").read_text()
+        self.fake = FakeSkill(self.name, declared, self.own, self.clock, self.given.form, self.tools)
         return True
 
     def runs(self, items: list[pytest.Item]) -> None:
-        traces = Traces(HERE, OWN)
+        traces = Traces(self.here, self.own)
         for number in range(len(self.given.tables)):
             self.run(str(number), items, self.given.test_s)
             traces.remove()

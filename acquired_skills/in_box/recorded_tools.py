@@ -60,7 +60,9 @@ class RecordedAnswers:
             fields = failure(NOT_RECORDED, text)
         else:
             fields = {part: copy.deepcopy(found[part]) for part in ("value", "failed") if part in found}
-        shown = {"failed": fields["failed"]["reason"]} if "failed" in fields else {"value": fields.get("value")}
+        failed = "failed" in fields
+        # A copy, because the skill may change the value that it got.
+        shown = {"failed": fields["failed"]["reason"]} if failed else {"value": copy.deepcopy(fields.get("value"))}
         self.calls.append({"tool": name, "arguments": copy.deepcopy(arguments), **shown})
         return fields
 

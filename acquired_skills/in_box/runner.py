@@ -4,7 +4,7 @@ This module runs in the box. A worker process imports and collects the tests. Ev
 because `pytest.main` takes at least 47 ms. The subclasses, in `acquired_skills.in_box.harness` and
 `acquired_skills.in_box.judge`, decide what replaces the skill and what is reported.
 
-The job's folder contains this package, `pytest.ini` and `skill/test_<name>.py`. For a new version of a skill, it also
+The job's folder contains `pytest.ini` and `skill/test_<name>.py`. For a new version of a skill, it also
 contains `earlier/test_<name>.py`, the tests of the previous version.
 """
 
@@ -33,8 +33,6 @@ from acquired_skills.in_box.fixed_clock import FixedClock
 from acquired_skills.in_box.function_forms import run_coroutine_test
 from acquired_skills.in_box.recorded_tools import RecordedTools
 
-HERE = Path(__file__).resolve().parents[2]  # the job's folder
-OWN = HERE / "own"  # the working directory, separate so that the tests do not find Knackbox's files by accident
 MAX_TEXT = 2_000
 _QUIET = ("cacheprovider", "junitxml", "pastebin", "stepwise", "doctest", "faulthandler")
 
@@ -75,6 +73,8 @@ class Runner(ABC):
     """Runs the collected tests in forks of this process.
 
     Attributes:
+        here: The job's folder.
+        own: The working directory, separate so that the tests do not find Knackbox's files by accident.
         seed: The seed of the random numbers that the tests draw. A test draws the same numbers in every run.
         keeps_files: Whether the files that one test leaves behind are kept for the next test.
         clock: The clock that skill and tests read. Tests fix its time with the fixture `clock`.
@@ -82,6 +82,8 @@ class Runner(ABC):
     """
 
     def __init__(self, name: str, sink: int, deadline: float, declared: Sequence[str] = ()) -> None:
+        self.here = Path.cwd()
+        self.own = self.here / "own"
         self.name = name
         self.sink = sink
         self.deadline = deadline
@@ -117,10 +119,10 @@ class Runner(ABC):
 
     def work(self) -> None:
         sys.dont_write_bytecode = True
-        sys.path[:] = [str(HERE / "skill"), *(p for p in sys.path if p not in (str(HERE), ""))]
-        enter_folder(OWN)
-        folders = [folder for folder in ("skill", "earlier") if (HERE / folder).is_dir()]
-        files = [path for folder in folders if (path := HERE / folder / f"test_{self.name}.py").is_file()]
+        sys.path[:] = [str(self.here / "skill"), *(p for p in sys.path if p not in (str(self.here), ""))]
+        enter_folder(self.own)
+        folders = [folder for folder in ("skill", "earlier") if (self.here / folder).is_dir()]
+        files = [path for folder in folders if (path := self.here / folder / f"test_{self.name}.py").is_file()]
         if any(b"clock" in path.read_bytes() for path in files):
             self.clock.install()  # before any code imports functions of `time`
         if self.tools is not None:
@@ -129,12 +131,13 @@ class Runner(ABC):
             return
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  (pytest's own report; lives as long as the process)
-        options = ["-q", "--tb=short", "--noconftest", "--import-mode=importlib", "--capture=sys", f"--rootdir={HERE}"]
-        options.append(f"--basetemp={OWN / TEMPORARY}")  # the same path in every box
+        options = ["-q", "--tb=short", "--noconftest", "--import-mode=importlib", "--capture=sys"]
+        # The base is the same path in every box.
+        options += [f"--rootdir={self.here}", f"--basetemp={self.own / TEMPORARY}"]
         blocked = [part for plugin in _QUIET for part in ("-p", f"no:{plugin}")]
         send(self.sink, phase="collection")
         self.collected = False
-        code = pytest.main(["-c", str(HERE / "pytest.ini"), *options, *blocked, *map(str, files)], plugins=[self])
+        code = pytest.main(["-c", str(self.here / "pytest.ini"), *options, *blocked, *map(str, files)], plugins=[self])
         if not self.collected and not self.errors:
             self.errors.append(f"pytest stopped with {code!r} before it ran a test")
         send(self.sink, collection_errors=self.errors, done=True)
@@ -195,8 +198,8 @@ class Runner(ABC):
             os.close(source)
             os.close(self.sink)
             with exiting():
-                write_files(OWN, {})  # a failed run leaves its temporary folders behind
-                enter_folder(OWN)
+                write_files(self.own, {})  # a failed run leaves its temporary folders behind
+                enter_folder(self.own)
                 self.select(kind)
                 self._run_here(kind, items, sink)
         os.close(sink)
@@ -233,7 +236,7 @@ class Runner(ABC):
             self.reports.clear()
             random.seed(f"{self.seed} {item.nodeid}")
             if not self.keeps_files:
-                clear_files(OWN)
+                clear_files(self.own)
             self.before_test(item)
             began = time.monotonic()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)

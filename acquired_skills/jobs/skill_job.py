@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from acquired_skills.jobs.box_files import PROGRAM_CALL, PYDANTIC, TYPED_CALL, box_files
+from acquired_skills.jobs.box_files import PROGRAM_CALL, PYDANTIC, TYPED_CALL, box_files, entry_file, in_box_modules
 from acquired_skills.jobs.environment import preload_for
 from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.skill import Skill, SkillKind
-from sandbox.contract import Call, Destination, Job, Language, Limits, Mount
+from sandbox.contract import Call, Destination, InBoxModules, Job, Language, Limits, Mount
 
 PROGRAM_MEMORY = 1280 << 20  # bytes; V8 reserves half of them when it starts
 _TEXT = {"type": "string"}
@@ -69,15 +69,18 @@ def call_job(
     """
     files = {**program.extra, f"{name}.py": program.code}
     always: tuple[str, ...] = ()
+    in_box: InBoxModules | None = None
     call = Call(f"{name}.py", name, arguments)
     if not plain:
-        files.update(box_files(TYPED_CALL))
+        files.update(entry_file(TYPED_CALL))
+        in_box = in_box_modules(TYPED_CALL)
         always = PYDANTIC
         call = Call(TYPED_CALL, "call", {"name": name, "arguments": dict(arguments), "inferred": dict(inferred)})
     return Job(
         call=call,
         files=files,
         preload=preload_for(imports, environment, always),
+        in_box=in_box,
         egress=destinations,
         requirements=environment,
         workspace=workspace,

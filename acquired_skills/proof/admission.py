@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.jobs.box_files import HARNESS, PYDANTIC, PYTEST, box_files
+from acquired_skills.jobs.box_files import HARNESS, PYDANTIC, PYTEST, entry_file, in_box_modules
 from acquired_skills.jobs.environment import HARNESS_PACKAGES, environment_of, preload_for, refused_connections
 from acquired_skills.model.parsed import ParsedProposal, ParsedSource
 from acquired_skills.model.prediction import Prediction
@@ -273,7 +273,7 @@ def _job(
 ) -> Job:
     proposal, declared = parsed.proposal, parsed.block
     files = {
-        **box_files(HARNESS),
+        **entry_file(HARNESS),
         "pytest.ini": b"[pytest]\ntmp_path_retention_policy = failed\n",
         **{f"skill/{path}": data for path, data in encoded(proposal.files).items()},
         f"skill/{proposal.name}.py": proposal.code.encode(),
@@ -288,6 +288,7 @@ def _job(
         call=Call(path=HARNESS, function="rehearse", arguments=arguments),
         files=files,
         preload=preload_for(parsed.imports, environment, (*PYDANTIC, *PYTEST)),
+        in_box=in_box_modules(HARNESS),
         limits=limits,
         egress=declared.destinations,
         requirements=environment,

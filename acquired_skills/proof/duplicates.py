@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from acquired_skills.jobs.box_files import NEIGHBOUR, PYDANTIC, PYTEST, box_files
+from acquired_skills.jobs.box_files import NEIGHBOUR, PYDANTIC, PYTEST, entry_file, in_box_modules
 from acquired_skills.jobs.environment import preload_for
 from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.proposal import ProposalProblem
@@ -96,8 +96,9 @@ async def _answers_alike(
     }
     job = Job(
         call=Call(NEIGHBOUR, "answers", given),
-        files={**box_files(NEIGHBOUR), **neighbour.program.extra, f"{neighbour.name}.py": neighbour.program.code},
+        files={**entry_file(NEIGHBOUR), **neighbour.program.extra, f"{neighbour.name}.py": neighbour.program.code},
         preload=preload_for(neighbour.imports, (), (*PYDANTIC, *PYTEST)),  # to use the rehearsal's template
+        in_box=in_box_modules(NEIGHBOUR),
         limits=Limits(wall_s=seconds, cpu_s=seconds),
     )
     outcome = await sandbox.run(job)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.recorded_tools import RecordedAnswers
-from acquired_skills.jobs.box_files import ISOLATED, PYDANTIC, box_files
+from acquired_skills.jobs.box_files import ISOLATED, PYDANTIC, entry_file, in_box_modules
 from acquired_skills.jobs.environment import preload_for
 from acquired_skills.jobs.skill_job import call_job
 from acquired_skills.model.parsed import ParsedProposal
@@ -20,7 +20,9 @@ from acquired_skills.proof.recorded_bridge import RecordedBridge
 from sandbox.bridge.bridge import Bridge, BridgedSandbox
 from sandbox.contract import Busy, Call, Job, Limits, Mount, Outcome, Sandbox, SandboxError, Unsupported
 
-_LOADING_S = 3.0  # seconds for starting the box, in addition to the program's own limit
+# Seconds for starting the box and for its end, in addition to the program's own limit. In the first attempt, they are
+# also lost when a program cannot be stopped in its process.
+_FIRST_S, _APART_S = 0.5, 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +85,22 @@ class IsolatedRunner:
             "tools": list(self.parsed.block.tools),
         }
         texts = {**self.parsed.proposal.files, f"{name}.py": self.parsed.code.text, path or f"{name}.py": program}
-        files = {**box_files(ISOLATED), **{f"skill/{path}": text.encode() for path, text in texts.items()}}
-        outcome = await self.sandbox.run(self._job(Call(ISOLATED, "answers", arguments), files, seconds + _LOADING_S))
-        if not outcome.ok:
-            raise ValueError(f"the box that ran the code ended with {outcome.end}")
-        found = isolated_answers_of(outcome.value)
-        if found["answers"] is not None and len(found["answers"]) != len(calls):
-            raise ValueError("the box did not return exactly one answer to each call")
-        return found
+        files = {**entry_file(ISOLATED), **{f"skill/{each}": text.encode() for each, text in texts.items()}}
+
+        async def attempt(*, apart: bool) -> IsolatedAnswers:
+            call = Call(ISOLATED, "answers", {**arguments, "apart": apart})
+            outcome = await self.sandbox.run(self._job(call, files, seconds + (_APART_S if apart else _FIRST_S)))
+            if not outcome.ok:
+                raise ValueError(f"the box that ran the code ended with {outcome.end}")
+            found = isolated_answers_of(outcome.value)
+            if found["answers"] is not None and len(found["answers"]) != len(calls):
+                raise ValueError("the box did not return exactly one answer to each call")
+            return {**found, "seconds": outcome.usage.wall_s}  # measured outside of the box
+
+        try:
+            return await attempt(apart=False)
+        except ValueError:  # the program ended its process, did not return in time, or returned something else
+            return await attempt(apart=True)
 
     async def call_as_agent(self, arguments: Data, recorded: RecordedAnswers | None = None) -> Outcome:
         """Make one call with the same job as an agent's call, in an empty workspace.
@@ -135,11 +145,13 @@ class IsolatedRunner:
             timeout_s=self.parsed.proposal.timeout_s,
         )
 
-    def _job(self, call: Call, files: Mapping[str, bytes], seconds: float, always: tuple[str, ...] = PYDANTIC) -> Job:
+    def _job(self, call: Call, files: Mapping[str, bytes], seconds: float) -> Job:
+        always = PYDANTIC if "pydantic" in self.parsed.imports else ()
         return Job(
             call=call,
             files=files,
             preload=preload_for(self.parsed.imports, self.environment, always),
+            in_box=in_box_modules(ISOLATED),
             limits=Limits(wall_s=seconds, cpu_s=seconds),
             requirements=self.environment,
         )

@@ -17,7 +17,7 @@ from typing import Any
 from acquired_skills.in_box.array_packing import LIBRARIES
 from acquired_skills.in_box.call_data import call_key
 from acquired_skills.in_box.recorded_tools import RecordedAnswers
-from acquired_skills.jobs.box_files import JUDGE, PYDANTIC, PYTEST, box_files
+from acquired_skills.jobs.box_files import JUDGE, PYDANTIC, PYTEST, entry_file, in_box_modules
 from acquired_skills.jobs.environment import preload_for
 from acquired_skills.model.parsed import ParsedSource
 from acquired_skills.model.proposal import ProposalProblem
@@ -242,7 +242,7 @@ class _Judging:
         _chance.shuffle(shuffled)
         parsed, effort = self.parsed, self.runner.effort
         files = {
-            **box_files(JUDGE),
+            **entry_file(JUDGE),
             "pytest.ini": b"[pytest]\ntmp_path_retention_policy = failed\n",
             "declared.py": self.declared,
             f"skill/test_{self.name}.py": parsed.tests.text.encode(),
@@ -268,6 +268,7 @@ class _Judging:
             call=Call(JUDGE, "judge", arguments),
             files=files,
             preload=preload_for(imports, environment, (*PYDANTIC, *PYTEST)),
+            in_box=in_box_modules(JUDGE),
             limits=Limits(wall_s=limit, cpu_s=limit, memory_bytes=1 << 30),
             requirements=environment,
         )

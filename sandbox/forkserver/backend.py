@@ -52,7 +52,7 @@ class ForkedConfig:
     max_boxes: int = field(default_factory=lambda: 4 * (os.cpu_count() or 1))
     max_waiting: int = 4000
     max_wait_s: float = MAX_WAIT_S
-    max_templates: int = 6
+    max_templates: int = 8
     forks_per_template: int = 5000
     template_s: float = 3600.0
     packages: tuple[str, ...] = field(default_factory=own_packages)

@@ -16,7 +16,7 @@ _EMPTY = compile("", "", "exec")
 
 
 def read(source: str, names: Sequence[str]) -> dict[str, CodeType]:
-    """Return the code of modules below the folder `source`, by name, and no code for the packages that contain them.
+    """Return the code of modules below the folder `source`, by name. The packages that contain them are left out.
 
     Raises:
         OSError: A module cannot be read.
@@ -30,7 +30,7 @@ def read(source: str, names: Sequence[str]) -> dict[str, CodeType]:
 
 
 def load(modules: Mapping[str, CodeType]) -> None:
-    """Import the modules, which stay in `sys.modules`."""
+    """Import the modules, which stay in `sys.modules` without a loader, since its code is that of the host's files."""
     finder = _InBoxFinder(modules)
     sys.meta_path.insert(0, finder)
     try:
@@ -38,17 +38,24 @@ def load(modules: Mapping[str, CodeType]) -> None:
             importlib.import_module(name)
     finally:
         sys.meta_path.remove(finder)
+    for name in finder.found:
+        module = sys.modules[name]
+        module.__loader__ = None
+        if module.__spec__ is not None:
+            module.__spec__.loader = None
 
 
 class _InBoxFinder:
     """Finds the modules, and packages without content for them, and runs them: a finder and a loader of `importlib`."""
 
     def __init__(self, modules: Mapping[str, CodeType]) -> None:
+        self.found: list[str] = []
         self._modules = modules
         self._packages = {name.rsplit(".", depth)[0] for name in modules for depth in range(1, name.count(".") + 1)}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         if name in self._modules or name in self._packages:
+            self.found.append(name)
             return ModuleSpec(name, self, is_package=name in self._packages)  # type: ignore[arg-type]
         return None
 

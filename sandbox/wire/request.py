@@ -57,7 +57,7 @@ def build(
         SandboxError: The job is not valid.
     """
     if job.in_box is not None and not in_box_loaded:
-        job = replace(job, files={**job.in_box.files, **job.files})
+        job = replace(job, files={**job.files, **job.in_box.files})
     _must_be_sensible(job)
     folder = f"{TMP}/job" if job.workspace else WORK
     files = dict(job.files)

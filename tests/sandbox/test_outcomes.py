@@ -46,7 +46,7 @@ def f():
 
 
 @pytest.mark.spec("BOX-13")
-async def test_a_job_imports_the_modules_that_it_brings_which_show_nothing_of_the_host(box: NamespaceSandbox) -> None:
+async def test_a_job_imports_the_modules_that_it_names(box: NamespaceSandbox) -> None:
     name, path = "acquired_skills.in_box.effort", "acquired_skills/in_box/effort.py"
     packages = {f"{folder}/__init__.py": b"" for folder in ("acquired_skills", "acquired_skills/in_box")}
     in_box = InBoxModules((name,), {**packages, path: (Path(__file__).parents[2] / path).read_bytes()})

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.spec("BOX-4")]
 
 @contextlib.asynccontextmanager
 async def a_template(program: Program = PROGRAM) -> AsyncIterator[ForkServer]:
-    config = NamespaceTemplateConfig((), (), ("/usr/bin", "/bin"), 65_500, "")
+    config = NamespaceTemplateConfig((), (), (), ("/usr/bin", "/bin"), 65_500, "")
     server = ForkServer(program, asdict(config), warm=0)
     try:
         yield server

@@ -6,7 +6,7 @@ from tests.sandbox.test_outcomes import (  # noqa: F401  (collected here, with t
     test_a_call_that_leaves_the_process_is_an_error_even_with_exit_code_zero,
     test_a_call_that_returns_what_json_cannot_represent_says_what_to_return_instead,
     test_a_file_that_would_leave_the_folder_is_refused_before_anything_runs,
-    test_a_job_imports_the_modules_that_it_brings_which_show_nothing_of_the_host,
+    test_a_job_imports_the_modules_that_it_names,
     test_an_exception_comes_back_with_its_own_frames_only,
     test_any_json_value_is_returned_unchanged,
     test_calling_a_function_in_another_language_is_refused,

@@ -109,7 +109,10 @@ def programs_in_my_memory():
 
 
 def programs_in_the_memory_of_my_parent():
-    return _programs(os.getppid())
+    try:
+        return _programs(os.getppid())
+    except OSError:
+        return "out of reach"
 
 
 def processes():
@@ -132,6 +135,10 @@ def descriptors():
 
 def descriptors_of_my_parent():
     folder = f"/proc/{os.getppid()}/fd"
+    try:
+        os.listdir(folder)
+    except OSError:
+        return "out of reach"
     return {fd: re.sub(r"\\d+", "N", os.readlink(f"{folder}/{fd}")) for fd in os.listdir(folder)}
 
 
@@ -297,20 +304,23 @@ NAMES = [
 ]
 CALLS = [{"arguments": [name], "named": {}} for name in NAMES]
 OFFERED = replace(proposal("probe"), code=PROBES)
-TWO_WAYS = {"programs_in_my_memory": 1, "programs_in_the_memory_of_my_parent": 1}
+NAMES_OF_PARENTS = ("programs_in_the_memory_of_my_parent", "descriptors_of_my_parent")
 
 
 class Recording:
-    """A sandbox that records its jobs."""
+    """A sandbox that records its jobs, and can run all programs apart."""
 
     name = "namespace"
 
-    def __init__(self, box: NamespaceSandbox) -> None:
+    def __init__(self, box: NamespaceSandbox, *, apart: bool = False) -> None:
         self.box = box
+        self.apart = apart
         self.jobs: list[Job] = []
         self.report, self.aclose = box.report, box.aclose
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        if self.apart and job.call is not None:
+            job = replace(job, call=replace(job.call, arguments={**job.call.arguments, "apart": True}))
         self.jobs.append(job)
         return await self.box.run(job, on_output=on_output)
 
@@ -322,9 +332,11 @@ def spare(source: MutantWriter) -> list[Mutant]:
     return [*changed, *neutral_changes(source.source.tree, changed, 2, random.Random(1))]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def seen(box: NamespaceSandbox) -> AsyncIterator[tuple[VariantAnswers, list[Job]]]:
-    source, recording = MutantWriter(ParsedSource.parse(PROBES)), Recording(box)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[False, True], ids=["alone", "apart"])
+async def seen(
+    box: NamespaceSandbox, request: pytest.FixtureRequest
+) -> AsyncIterator[tuple[VariantAnswers, list[Job]]]:
+    source, recording = MutantWriter(ParsedSource.parse(PROBES)), Recording(box, apart=request.param)
     variants = Variants(IsolatedRunner(ParsedProposal.parse(OFFERED), (), recording, Effort()), source)
     found = await variants.compared(spare(source), CALLS, usual_s=6.0, budget_s=300.0)
     yield found, recording.jobs
@@ -340,8 +352,11 @@ async def test_a_program_sees_the_same_whether_it_is_the_skill_or_a_variant(
     for answers in found.others.values():
         assert answers is not None
         assert answers[number] == found.truth[number]
-    if name in TWO_WAYS:
-        assert found.truth[number] == {"value": TWO_WAYS[name]}
+    apart = bool(seen[1][0].call and seen[1][0].call.arguments["apart"])
+    if name in NAMES_OF_PARENTS and not apart:
+        assert found.truth[number] == {"value": "out of reach"}
+    elif name.startswith("programs_"):
+        assert found.truth[number] == {"value": 1}
 
 
 async def test_the_boxes_of_variants_differ_only_in_the_program(
@@ -355,7 +370,7 @@ async def test_the_boxes_of_variants_differ_only_in_the_program(
     assert all(job == without[0] for job in without)
     assert not [name for name in without[0].files if "mutant" in name or "operator" in name or "neutral" in name]
     assert without[0].call is not None
-    assert set(without[0].call.arguments) == {"name", "calls", "seconds", "each_s", "tools"}
+    assert set(without[0].call.arguments) == {"name", "calls", "seconds", "each_s", "tools", "apart"}
 
 
 async def test_the_skill_itself_runs_at_unpredictable_positions_among_its_variants(box: NamespaceSandbox) -> None:
@@ -377,3 +392,71 @@ async def test_the_skill_itself_runs_at_unpredictable_positions_among_its_varian
             assert True in itself[max(0, first - AT_ONCE) : first + EVERY + 1 + AT_ONCE]
         placed.append([number for number, one in enumerate(itself) if one])
     assert len({tuple(each) for each in placed}) > 1
+
+
+class Ends:
+    """Programs that end, or hang, the process in which they run at their third call, or while they are loaded."""
+
+    EXITS = "import os\n\n\ndef add_one(number: int) -> int:\n    if number == 2:\n        os._exit(0)\n    return number + 1\n"
+    HANGS = "def add_one(number: int) -> int:\n    while number == 2:\n        pass\n    return number + 1\n"
+    STAYS = (
+        "def add_one(number: int) -> int:\n    while number == 2:\n        try:\n            while True:\n"
+        "                pass\n        except BaseException:\n            pass\n    return number + 1\n"
+    )
+    SLEEPS = "import time\n\n\ndef add_one(number: int) -> int:\n    time.sleep(100 * (number == 2))\n    return number + 1\n"
+    RAISES = "raise RuntimeError('not today')\n"
+    LEAVES = "import os\nos._exit(0)\n"
+
+
+@pytest.mark.parametrize("program", [Ends.EXITS, Ends.HANGS, Ends.STAYS, Ends.SLEEPS])
+async def test_answers_given_before_a_program_ends_or_hangs_are_kept(box: NamespaceSandbox, program: str) -> None:
+    runner = IsolatedRunner(ParsedProposal.parse(proposal()), (), box, Effort())
+    calls = [{"arguments": [number], "named": {}} for number in range(4)]
+    found = await runner.run_program(program, calls, 1.0)
+    assert found["answers"] == [{"value": 1}, {"value": 2}, {"ended": True}, {"ended": True}]
+
+
+@pytest.mark.parametrize("program", [Ends.RAISES, Ends.LEAVES])
+async def test_a_program_that_cannot_be_loaded_gives_no_answers(box: NamespaceSandbox, program: str) -> None:
+    runner = IsolatedRunner(ParsedProposal.parse(proposal()), (), box, Effort())
+    assert (await runner.run_program(program, [{"arguments": [1], "named": {}}], 1.0))["answers"] is None
+
+
+async def test_neither_threads_nor_exit_handlers_of_a_program_are_waited_for(box: NamespaceSandbox) -> None:
+    program = (
+        "import atexit, threading, time\n\natexit.register(time.sleep, 100)\n\n\ndef add_one(number: int) -> int:\n"
+        "    threading.Timer(100, print).start()\n    return number + 1\n"
+    )
+    recording = Recording(box)
+    runner = IsolatedRunner(ParsedProposal.parse(proposal()), (), recording, Effort())
+    found = await runner.run_program(program, [{"arguments": [1], "named": {}}], 5.0)
+    assert found["answers"] == [{"value": 2}]
+    assert len(recording.jobs) == 1
+
+
+async def test_a_later_call_cannot_change_an_answer(box: NamespaceSandbox) -> None:
+    program = (
+        "import knackbox\n\nSEEN = []\n\n\ndef add_one(number: int) -> int:\n    SEEN.append(knackbox.tools.weather())\n"
+        "    for each in SEEN:\n        each['n'] = number\n    return number + 1\n"
+    )
+    block = '# /// script\n# dependencies = []\n# [tool.knackbox]\n# tools = ["weather"]\n# ///\n'
+    offered = replace(proposal(), code=block + program)
+    rule = {"tool": "weather", "arguments": None, "value": {"n": 0}}
+    calls = [{"arguments": [number], "named": {}, "tools": [rule]} for number in range(3)]
+    runner = IsolatedRunner(ParsedProposal.parse(offered), (), box, Effort())
+    found = await runner.run_program(offered.code, calls, 5.0)
+    called = [{"tool": "weather", "arguments": {}, "value": {"n": 0}}]
+    assert found["answers"] == [{"value": number + 1, "called": called} for number in range(3)]
+
+
+async def test_a_program_cannot_choose_the_time_that_it_is_said_to_take(box: NamespaceSandbox) -> None:
+    """The attempt: it stops the clock of its process, so that its variants would get too little time."""
+    program = (
+        "import time\n\nSTILL = time.monotonic()\ntime.monotonic = lambda: STILL\n\n\n"
+        "def add_one(number: int) -> int:\n    until = time.process_time() + 0.3\n"
+        "    while time.process_time() < until:\n        pass\n    return number + 1\n"
+    )
+    runner = IsolatedRunner(ParsedProposal.parse(proposal()), (), box, Effort())
+    found = await runner.run_program(program, [{"arguments": [1], "named": {}}], 5.0)
+    assert found["answers"] == [{"value": 2}]
+    assert found["seconds"] > 0.25
