@@ -149,6 +149,8 @@ def _execute(request: ProcessRequest, uid: int, gid: int) -> NoReturn:
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
         os.chdir(WORK)
+        for number in (signal.SIGINT, signal.SIGQUIT):  # ignored if a shell started the benchmark in the background
+            signal.signal(number, signal.SIG_DFL)
         os.execve(request.command[0], request.command, request.environment)
     finally:
         os._exit(127)
