@@ -4,8 +4,8 @@ The program is the skill or a mutant of it. Nothing in the box reveals which one
 only in the program's file. The boxes contain neither tests nor pytest.
 
 Usually one process loads the program and returns its answers. If the program ends or hangs that process, the engine
-asks again, with the program in a process `apart`. Then another process, which never loads the program, collects its
-answers, so those given before are kept.
+asks again for the program to run `apart`. Then another process, which never loads the program, collects its answers, so
+those given before are kept.
 """
 
 import atexit
@@ -56,7 +56,7 @@ def answers(
 
     Returns:
         ``answers``: one answer for each call, which is `ENDED` if the program gave none; None if the program cannot be
-        loaded. ``seconds``: their wall time, which the engine measures itself, since a program can forge it.
+        loaded. ``seconds``: the wall time of all this. A program can forge it, so the engine measures it again.
     """
     sys.dont_write_bytecode = True
     here = Path.cwd()  # the job's folder
@@ -84,12 +84,9 @@ def _in_this_process(
         _answer(path, calls, keep, each_s, declared, lambda: deadline - now())
     signal.setitimer(signal.ITIMER_REAL, 0)
     # This process runs nothing else, so it waits neither for the program's threads nor for its exit handlers.
-    threading._shutdown = _nothing  # type: ignore[attr-defined]  # noqa: SLF001
+    threading._shutdown = lambda: None  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._clear()  # noqa: SLF001
     return _complete([json.loads(each) for each in found], calls)
-
-
-def _nothing() -> None: ...
 
 
 def _complete(found: list[dict[str, Any]], calls: Sequence[object]) -> list[dict[str, Any]] | None:

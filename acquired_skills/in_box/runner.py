@@ -4,8 +4,8 @@ This module runs in the box. A worker process imports and collects the tests. Ev
 because `pytest.main` takes at least 47 ms. The subclasses, in `acquired_skills.in_box.harness` and
 `acquired_skills.in_box.judge`, decide what replaces the skill and what is reported.
 
-The job's folder contains `pytest.ini` and `skill/test_<name>.py`. For a new version of a skill, it also
-contains `earlier/test_<name>.py`, the tests of the previous version.
+The job's folder contains `pytest.ini` and `skill/test_<name>.py`. For a new version of a skill, it also contains
+`earlier/test_<name>.py`, the tests of the previous version.
 """
 
 import contextlib

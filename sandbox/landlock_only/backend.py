@@ -76,7 +76,7 @@ class LandlockSandbox(ForkedSandbox):
             SandboxError: The job could not be run, for a reason other than its code.
         """
         _must_be_possible(job)
-        header, body = request.build(job, self._programs, in_box_loaded=not job.requirements)
+        header, body = request.build(job, self._programs, from_template=True)
         with await self._environment(job.requirements) as environment:
             if environment:
                 header["env"]["PYTHONPATH"] = job.env.get("PYTHONPATH", str(environment.site_packages))

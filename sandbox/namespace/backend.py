@@ -109,8 +109,7 @@ class NamespaceSandbox(ForkedSandbox):
     async def _run(self, job: Job, on_output: OnOutput | None, bridge: Bridge | None) -> Outcome:
         egress = await self._plan(job.egress) if job.egress else None
         programs = self._programs_of_environments if job.requirements else self._programs
-        loaded = not job.requirements
-        asked = request.build(job, programs, egress, bridged=bridge is not None, in_box_loaded=loaded)
+        asked = request.build(job, programs, egress, bridged=bridge is not None, from_template=True)
         # Building an environment may take minutes, so it is done before the job counts as one of the running jobs.
         with await self._environment(job.requirements) as environment:
             await self._started(job, environment)
@@ -146,8 +145,7 @@ class NamespaceSandbox(ForkedSandbox):
             raise SandboxError("A job that is a server cannot have egress.", remedy="Remove the job's destinations.")
         programs = self._programs_of_environments if job.requirements else self._programs
         bridge = handle.bridge
-        loaded = not job.requirements
-        asked = request.build(job, programs, inlets=handle.ports, bridged=bridge is not None, in_box_loaded=loaded)
+        asked = request.build(job, programs, inlets=handle.ports, bridged=bridge is not None, from_template=True)
         takers = [*([bridge.opened] if bridge is not None else ()), handle.opened]
 
         def begin(_: ForkServer, box: ForkedBox) -> RunningJob:

@@ -41,7 +41,7 @@ def build(
     inlets: Sequence[int] = (),
     *,
     bridged: bool = False,
-    in_box_loaded: bool = False,
+    from_template: bool = False,
 ) -> tuple[dict[str, Any], bytes]:
     """Return the header and the body of the job's frame.
 
@@ -51,12 +51,13 @@ def build(
         egress: The ways out of the box; None if there are none.
         inlets: Ports of the box that the engine connects to.
         bridged: Whether the box's programs can ask the engine.
-        in_box_loaded: Whether the box starts with the modules in `job.in_box`. Otherwise the job gets their files.
+        from_template: Whether the box is forked from a template. Unless the job has requirements, the template has
+            loaded the modules in `job.in_box`. Otherwise, the job gets their files.
 
     Raises:
         SandboxError: The job is not valid.
     """
-    if job.in_box is not None and not in_box_loaded:
+    if job.in_box is not None and (job.requirements or not from_template):
         job = replace(job, files={**job.files, **job.in_box.files})
     _must_be_sensible(job)
     folder = f"{TMP}/job" if job.workspace else WORK

@@ -259,7 +259,7 @@ def test_a_native_process_1_holds_no_capability_while_a_job_runs() -> None:
 
         def all_dropped() -> bool:
             held = {_capabilities(pid) for pid in residue.parts(engine.pid)["box"]} - {None}
-            # The job's holds none. Those of boxes that wait can still mount a workspace.
+            # Process 1 of the job's box holds none. In waiting boxes, it can still mount a workspace.
             return (0, 0) in held and all(each[1] == 0 for each in held if each)
 
         eventually_sync(all_dropped, deadline_s=40)  # one that was just created has not dropped them yet

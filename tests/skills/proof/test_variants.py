@@ -395,7 +395,7 @@ async def test_the_skill_itself_runs_at_unpredictable_positions_among_its_varian
 
 
 class Ends:
-    """Programs that end, or hang, the process in which they run at their third call, or while they are loaded."""
+    """Programs that end or hang their process, at the third call or while they are loaded."""
 
     EXITS = "import os\n\n\ndef add_one(number: int) -> int:\n    if number == 2:\n        os._exit(0)\n    return number + 1\n"
     HANGS = "def add_one(number: int) -> int:\n    while number == 2:\n        pass\n    return number + 1\n"
