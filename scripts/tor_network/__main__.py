@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,10 +18,10 @@ from pathlib import Path
 
 from namespaces import CLIENT, GATE, RESOLVER, SOCKS_PORT, TOR, WEB, WEB_ADDRESSES, Namespaces
 from nodes import GATE_NODE, TorNodes, nodes
+from readiness import first_names, wait_for
 
-READY_S = 120.0
-_POLL_S = 0.5
 _STOP_S = 10.0
+_POLL_S = 0.1
 
 
 def start(folder: Path) -> dict[str, object]:
@@ -33,7 +32,7 @@ def start(folder: Path) -> dict[str, object]:
     namespaces.create(tuple(node.address for node in nodes()))
     try:
         names, resolv = folder / "names.json", folder / "resolv.conf"
-        names.write_text("{}")
+        names.write_text(first_names())
         resolv.write_text(f"nameserver {RESOLVER}\n")
         resolver = [sys.executable, str(Path(__file__).with_name("resolver.py")), RESOLVER, str(names)]
         nothing = subprocess.DEVNULL
@@ -80,39 +79,13 @@ def stop(folder: Path) -> None:
                 continue
         if time.monotonic() >= deadline:
             raise RuntimeError(f"these processes did not end: {running}")
-        time.sleep(_POLL_S / 5)
+        time.sleep(_POLL_S)
     namespaces.remove()
 
 
 def namespaces_of(folder: Path) -> Namespaces:
     """Return the namespaces of the network in a folder. Networks in different folders do not share any."""
     return Namespaces(f"kbtor-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}")
-
-
-def wait_for(folder: Path) -> None:
-    """Wait until the Tor for clients has built a circuit."""
-    deadline = time.monotonic() + READY_S
-    phase = "not started"
-    while time.monotonic() < deadline:
-        phase = bootstrap_phase(folder / GATE_NODE) or phase
-        if "PROGRESS=100" in phase:
-            return
-        time.sleep(_POLL_S)
-    raise TimeoutError(f"the network was not ready within {READY_S:g} s: {phase}. See tor.log in {folder}/*.")
-
-
-def bootstrap_phase(gate: Path) -> str:
-    """Return how far a Tor has come; "" if it does not answer yet."""
-    try:
-        cookie = (gate / "cookie").read_bytes()
-        with socket.socket(socket.AF_UNIX) as control:
-            control.settimeout(5)
-            control.connect(str(gate / "control"))
-            control.sendall(f"AUTHENTICATE {cookie.hex()}\r\nGETINFO status/bootstrap-phase\r\nQUIT\r\n".encode())
-            with control.makefile("r", encoding="utf-8", errors="replace") as replies:
-                return next((line.strip() for line in replies if "bootstrap-phase=" in line), "")
-    except OSError:
-        return ""
 
 
 def main(arguments: list[str]) -> int:
