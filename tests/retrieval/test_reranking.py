@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.contract.failure import ConfigError
 from engine.retrieval.ranked import Ranked
@@ -129,7 +131,28 @@ def test_the_sentence_encoder_depends_on_the_order_of_words() -> None:
     assert one @ other < 0.999  # a mean of word vectors would give 1
     assert np.linalg.norm(one) == pytest.approx(1.0, abs=1e-4)
     assert not empty.any()
-    assert np.array_equal(embedder.embed(texts[:1])[0], one)
+
+
+@pytest.mark.services
+def test_a_text_gets_the_same_vector_in_whatever_company_it_is_embedded() -> None:
+    embedder = SentenceEmbedder()
+    sentence = "the dog that bit a man in the rain was brought home by its owner before night fell"
+    words = sentence.split()
+    texts = [" ".join(words[start : start + length]) for length in (1, 2, 5, 9, 18) for start in (0, 3)] + ["", "dog"]
+    together = embedder.embed(texts)
+    alone = np.concatenate([embedder.embed([text]) for text in texts])
+    assert np.allclose(together, alone, atol=1e-5)
+    assert np.linalg.norm(together, axis=1) == pytest.approx([1.0] * 10 + [0.0, 1.0], abs=1e-4)
+
+
+@given(st.lists(st.integers(1, sentence_embedder.MAX_TOKENS), max_size=40))
+def test_texts_are_embedded_together_only_with_texts_of_similar_length(lengths: list[int]) -> None:
+    groups = sentence_embedder.together(dict(enumerate(lengths)))
+    assert sorted(row for group in groups for row in group) == list(range(len(lengths)))
+    for group in groups:
+        own = [lengths[row] for row in group]
+        assert len(own) <= sentence_embedder.MOST_TOGETHER
+        assert max(own) <= sentence_embedder.MOST_LONGER * min(own)
 
 
 @pytest.mark.spec("SKILL-23")
