@@ -9,6 +9,7 @@ from pathlib import Path
 from sandbox.contract import Protection, Protections, State
 from sandbox.linux import landlock
 from sandbox.linux.protections import control_group, seccomp_filter
+from sandbox.namespace import process_one
 
 _NAMESPACES = {
     "user": 0x10000000,
@@ -112,7 +113,9 @@ def _process_1(*, native: bool) -> Protection:
     if native:
         return Protection("native process 1", State.ENFORCED, required=False, detail="one fork for each box")
     why = "process 1 of boxes runs in Python, so a box takes two forks: about twice the time and memory"
-    remedy = "Install a C compiler and install Knackbox again (in a checkout: `make setup`)."
+    chosen = os.environ.get(process_one.VARIABLE) == process_one.IN_PYTHON
+    install = "Install a C compiler and install Knackbox again (in a checkout: `make setup`)."
+    remedy = f"Unset {process_one.VARIABLE}, which selects it." if chosen else install
     return Protection("native process 1", State.ABSENT, False, why, remedy)
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 _PROGRAM = str(Path(__file__).parent / "native" / "box_init")
-VARIABLE = "KNACKBOX_PROCESS_1"
+VARIABLE, IN_PYTHON = "KNACKBOX_PROCESS_1", "python"  # this value selects process 1 in Python
 _NO_ARGUMENTS = 2  # the exit code of the program without arguments
 _RUN_S = 10.0
 _ORDER = struct.Struct("=Ii6Q")
@@ -65,9 +65,9 @@ class BoxReport:
 def program() -> str:
     """Return the path of the program; "" if it was not built, cannot be run, or is not wanted.
 
-    The environment variable `VARIABLE` with the value `python` selects process 1 in Python.
+    The environment variable `VARIABLE` with the value `IN_PYTHON` selects process 1 in Python.
     """
-    if os.environ.get(VARIABLE) == "python" or not os.access(_PROGRAM, os.X_OK):
+    if os.environ.get(VARIABLE) == IN_PYTHON or not os.access(_PROGRAM, os.X_OK):
         return ""
     return _PROGRAM if _runs(_PROGRAM, Path(_PROGRAM).stat().st_mtime_ns) else ""
 

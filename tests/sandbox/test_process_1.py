@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from sandbox.contract import Call, End, Job, Language, Limits, Mount, Outcome, SandboxError
 from sandbox.namespace import box as box_module
-from sandbox.namespace import process_one, rootfs
+from sandbox.namespace import probe, process_one, rootfs
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from sandbox.namespace.box import DEFAULT_DISK_BYTES
 from sandbox.namespace.box_line import BoxLine
@@ -161,6 +161,17 @@ async def test_a_job_does_not_run_if_process_1_cannot_be_told_its_limits(
     with pytest.raises(SandboxError, match="could not be prepared for its job: no buffer space"):
         await native.run(Job(code="open('ran', 'w')", workspace=mount))
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.spec("BOX-2")
+def test_doctor_says_how_to_use_the_native_process_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    remedies = []
+    for chosen in (process_one.IN_PYTHON, ""):
+        monkeypatch.setenv(process_one.VARIABLE, chosen)
+        (found,) = [each for each in probe.protections("namespace", native=False).items if "process 1" in each.name]
+        remedies.append(found.remedy)
+    assert "Unset KNACKBOX_PROCESS_1" in remedies[0]
+    assert "C compiler" in remedies[1]
 
 
 @pytest.mark.spec("BOX-1", "BOX-3")
