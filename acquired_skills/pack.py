@@ -114,7 +114,7 @@ async def open_pack(services: Services) -> Pack:
         fits=services.settings.skills.fits,
         compared=services.settings.skills.compared,
         allowed=rules.destinations,
-        effort=Effort(threshold=services.settings.skills.mutants_noticed),
+        effort=Effort(threshold=services.settings.skills.mutants_killed),
         updates=services.updates,
         disputed=await asyncio.to_thread(DisputedPredictions, services.records),
         approval_policy=rules.policy,

@@ -25,6 +25,7 @@ WAIT_S = 280
 
 # Commands that a test cannot run as they are written, and why.
 EXTERNAL = {
+    "git clone": "fetches the repository from the network",
     "knackbox call deep_research": "needs a model and searches the web",
     "knackbox call fact_check": "needs a model and searches the web",
     "knackbox call fetch_page": "requests a page of the web",
@@ -37,7 +38,7 @@ EXTERNAL = {
     "knackbox exec python fetch.py": "takes a package from PyPI and connects to api.example.com",
     "pip install": "installs from the network into the environment that runs this test",
 }
-STARTS_A_COMMAND = ("knackbox ", "echo ", "TOKEN=", "curl ", "pip ", "make ", "papermill ", "sort ")
+STARTS_A_COMMAND = ("knackbox ", "echo ", "TOKEN=", "curl ", "git ", "pip ", "make ", "papermill ", "sort ")
 INVOICES = 'def total(prices: list[float]) -> float:\n    """Add up an invoice."""\n    return sum(prices)\n'
 ROMAN = (
     "def roman_numeral(number: int) -> str:\n"

@@ -1,6 +1,7 @@
-"""Defines the commands `knackbox skills …`, which do what the tools create_skill and manage_skills do for agents.
+"""List, add, search, audit, export and import skills.
 
-The group is loaded through the entry point group ``knackbox.commands``.
+These commands, `knackbox skills …`, do what the tools create_skill and manage_skills do for agents. Entry point of the
+group ``knackbox.commands``.
 """
 
 import typer

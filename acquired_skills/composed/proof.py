@@ -115,7 +115,7 @@ async def _changes(
         if change.how != LEFT_OUT and loop.time() > end:
             break
         proof.tried += 1
-        if await _noticed(pipeline, cases, known, change):
+        if await _killed(pipeline, cases, known, change):
             proof.killed += 1
         else:
             (needless if change.how == LEFT_OUT else survived).append(describe_mutant(change))
@@ -140,7 +140,7 @@ async def _changes(
         )
 
 
-async def _noticed(pipeline: ComposedPipeline, cases: Sequence[Case], runs: RunsSkill, change: PipelineMutant) -> bool:
+async def _killed(pipeline: ComposedPipeline, cases: Sequence[Case], runs: RunsSkill, change: PipelineMutant) -> bool:
     for case in cases:
         if await _wrong(pipeline, case, _Answers(case, runs), change):
             return True

@@ -197,7 +197,7 @@ async def _gather_evidence(
     """
     expected, runner = parsed.proposal.predictions, variants.runner
     calls = _json_calls(facts, found)
-    left = [number for number, noticed in found.mutants.items() if not noticed]
+    left = [number for number, killed in found.mutants.items() if not killed]
     schema, survivors = facts["schema"]["parameters"], Survivors()
     untested = untested_options(schema, calls) if found.mutants else []
     options = option_calls(untested[:MOST_ASKED], schema, calls, parsed.code)

@@ -295,7 +295,7 @@ class _Judging:
             test: frozenset(table.kind for table in tables if table.kind in (*STUBS, WRONG) and table.failed(test))
             for test in counted
         }
-        noticed: dict[int, bool] = {}
+        killed: dict[int, bool] = {}
         for table in tables:
             if table.kind != MUTANT:
                 continue
@@ -303,7 +303,7 @@ class _Judging:
             if table.changes and not failed and any(test not in table.results for test in counted):
                 untried |= frozenset(table.mutants)
             elif failed or not any(table.undecided(test) for test in counted):
-                noticed |= dict.fromkeys(table.mutants, failed)
+                killed |= dict.fromkeys(table.mutants, failed)
         exchanged = [each for each in tables if each.kind == EXCHANGED and each.is_decided(counted)]
         for again in more:
             green |= {test: again.results[test] for test in counted if again.failed(test) and not whole.failed(test)}
@@ -317,7 +317,7 @@ class _Judging:
         return JudgedTests(
             tests=tuple(counted),
             impure=tuple(reached),
-            mutants=noticed,
+            mutants=killed,
             untried=untried,
             red=red,
             green=green,

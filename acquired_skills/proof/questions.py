@@ -97,7 +97,7 @@ def weigh(
             author is asked about at least one such call.
     """
     compared = compare_predictions(predictions, survivors, earlier, calls)
-    mutants = {n: noticed for n, noticed in found.mutants.items() if n not in survivors.uncounted}
+    mutants = {n: killed for n, killed in found.mutants.items() if n not in survivors.uncounted}
     tested, met = _killed(mutants, found, made, constant=bool(found.constant))
     tried = len(found.mutants)
     unknown = bool(found.untried) and tried < _LEAST_TRIED * (tried + len(found.untried))
@@ -117,7 +117,7 @@ def weigh(
         needed = max(needed, calls_needed - len(found.calls), _distinguishable(mutants, survivors, askable))
     needed += len(compared.changed)
     shown = {n for n, differing in survivors.differing.items() if differing.keys() & reference.agreed}
-    proved = {n: noticed or n in compared.killed or n in shown for n, noticed in mutants.items()}
+    proved = {n: killed or n in compared.killed or n in shown for n, killed in mutants.items()}
     killed, met = _killed(proved, found, made, constant=bool(found.constant) and not varied)
     few = len(found.calls) + len(known) < calls_needed or _distinguishable(proved, survivors, askable)
     enough = (not unknown and (not met or (killed / met >= effort.enough and not few))) or stated >= needed
@@ -132,7 +132,7 @@ def weigh(
     more: list[Question] = []
     if not enough and not disputed and not reference.problems:
         most = min(AT_ONCE, max(needed - stated, owed, len(passing), 1))
-        left = [n for n, noticed in proved.items() if not noticed]
+        left = [n for n, killed in proved.items() if not killed]
         constants = [found.constant_answer] if found.constant else []
         more = _chosen(survivors, left, calls, constants, most, agreed=known, passing=passing)
         if not more and not compared.unspecified and not unknown:  # nothing can be asked
@@ -209,10 +209,10 @@ def _killed(mutants: Mapping[int, bool], found: JudgedTests, made: int, *, const
     If one constant answer satisfies every test, mutants that only raise exceptions do not count as killed. Any test
     fails on an exception, so code that raises an exception after any change would otherwise need no real tests.
     """
-    noticed = [number for number, seen in mutants.items() if seen]
+    killed = [number for number, seen in mutants.items() if seen]
     if not constant:
-        return len(noticed), len(mutants)
-    return sum(number not in found.raising for number in noticed), made if mutants else 0
+        return len(killed), len(mutants)
+    return sum(number not in found.raising for number in killed), made if mutants else 0
 
 
 def _chosen(
@@ -274,8 +274,8 @@ def _exception_stated(survivors: Survivors, known: Sequence[int]) -> bool:
 def _distinguishable(mutants: Mapping[int, bool], survivors: Survivors, askable: Mapping[int, Any]) -> bool:
     """Return whether a call that the author can be asked about distinguishes a surviving mutant from the code."""
     return any(
-        not noticed and bool(survivors.differing.get(number, {}).keys() & askable.keys())
-        for number, noticed in mutants.items()
+        not killed and bool(survivors.differing.get(number, {}).keys() & askable.keys())
+        for number, killed in mutants.items()
     )
 
 

@@ -1,5 +1,6 @@
-"""`knackbox kernel`: manages the kernels of all running processes of this home. An entry point of the group
-``knackbox.commands``.
+"""Manage the kernels of agents, in all running processes of this home.
+
+The commands `knackbox kernel …`. Entry point of the group ``knackbox.commands``.
 """
 
 from collections.abc import Mapping

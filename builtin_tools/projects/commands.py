@@ -1,4 +1,7 @@
-"""The commands `knackbox projects …`, for people. Entry point of the group ``knackbox.commands``."""
+"""List, show and change projects and their tasks.
+
+The commands `knackbox projects …`, for people. Entry point of the group ``knackbox.commands``.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,7 @@
-"""The commands `knackbox jobs …`, for people. Entry point of the group ``knackbox.commands``."""
+"""Add, list, pause and delete jobs, which run by the clock.
+
+The commands `knackbox jobs …`, for people. Entry point of the group ``knackbox.commands``.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""The commands `knackbox play …`, for people. Entry point of the group ``knackbox.commands``."""
+"""Let the agent practise, and list or undo what it kept.
+
+The commands `knackbox play …`, for people. Entry point of the group ``knackbox.commands``.
+"""
 
 import asyncio
 from collections.abc import Iterator

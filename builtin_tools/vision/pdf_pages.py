@@ -121,7 +121,7 @@ async def _job(
 async def _run(sandbox: Sandbox, job: Job, name: str) -> Outcome:
     outcome = await sandbox.run(job)
     if outcome.error is not None and outcome.error.type in {"ImportError", "ModuleNotFoundError"}:
-        raise unreadable(name, "reading pdf needs pypdfium2: pip install 'knackbox[documents]'.")
+        raise unreadable(name, "reading pdf needs pypdfium2: pip install pypdfium2.")
     problem = problem_of(outcome, job.limits, _OUTPUT, "it has no pages.", "Select other pages, or split it.")
     if problem:
         raise unreadable(name, problem)

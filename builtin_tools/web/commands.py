@@ -1,4 +1,7 @@
-"""The commands `knackbox research …`. Entry point of the group ``knackbox.commands``."""
+"""Check the quotations in reports of deep_research.
+
+The commands `knackbox research …`. Entry point of the group ``knackbox.commands``.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence

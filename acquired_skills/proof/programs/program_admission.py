@@ -127,7 +127,7 @@ def _unfit(cases: Sequence[ProgramCase], runner: ProgramRunner) -> list[Proposal
 async def _gather_evidence(variants: Variants, found: JudgedTests, disputed: Sequence[Prediction]) -> Evidence:
     runner = variants.runner
     expected, calls = runner.parsed.proposal.predictions, program_calls(runner.parsed.proposal.language, found.calls)
-    left = [number for number, noticed in found.mutants.items() if not noticed]
+    left = [number for number, killed in found.mutants.items() if not killed]
     survivors = Survivors()
     few = bool(found.mutants) and len(found.calls) < runner.effort.calls
     if left or few or found.constant or expected:

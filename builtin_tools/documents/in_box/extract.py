@@ -41,7 +41,7 @@ def extract(path: str, format_name: str, options: dict[str, str]) -> dict[str, A
     try:
         reader = importlib.import_module(f"{PACKAGE}.{module}")
     except ImportError:
-        return {"problem": f"reading {format_name} needs {needed}: pip install 'knackbox[documents]'."}
+        return {"problem": f"reading {format_name} needs {needed}: pip install {needed}."}
     try:
         getattr(reader, function)(path, outline, **options)
     except UnreadableDocument as error:

@@ -1,5 +1,6 @@
-"""The commands `knackbox memory …`. They do the same as the memory tools. Entry point of the group
-``knackbox.commands``.
+"""Search, show, add to and forget from the long-term memory.
+
+The commands `knackbox memory …` do the same as the memory tools. Entry point of the group ``knackbox.commands``.
 """
 
 import typer

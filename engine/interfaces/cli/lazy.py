@@ -1,9 +1,12 @@
 """Commands that are imported only when they run, so that `knackbox --help` and `knackbox exec` start quickly."""
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -70,6 +73,17 @@ def load_plugin(point: EntryPoint) -> Any:
     return command_of(found, point.name)
 
 
+def summary_of(point: EntryPoint) -> str:
+    """Return the first line of the docstring of the module that defines a command, which is read but not imported."""
+    try:
+        spec = find_spec(point.module)
+        source = Path(spec.origin).read_bytes() if spec is not None and spec.origin is not None else b""
+        docstring = ast.get_docstring(ast.parse(source)) or ""
+    except Exception:  # noqa: BLE001 -- a broken pack says what is wrong when its command is used
+        docstring = ""
+    return docstring.partition("\n")[0] or f"Commands of {point.module.partition('.')[0]}."
+
+
 class LazyGroup(TyperGroup):
     """A command group that lists the commands of this package, followed by the commands of packs."""
 
@@ -86,4 +100,4 @@ class LazyGroup(TyperGroup):
         plugin = named(COMMANDS, cmd_name)
         if plugin is None:
             return None
-        return LazyCommand(cmd_name, f"Commands of {plugin.value.split('.')[0]}.", lambda: load_plugin(plugin))
+        return LazyCommand(cmd_name, summary_of(plugin), lambda: load_plugin(plugin))

@@ -88,7 +88,7 @@ CALL = {"key": "q", "least": 2}
 @pytest.fixture
 async def skilled(tmp_path: Path, ledger: Ledger, answers: Answers) -> AsyncIterator[Engine]:
     """An engine with the skill `pay_for_key`."""
-    settings = Settings.model_validate({"policy": {"approval": "confirmation"}, "skills": {"mutants_noticed": 0.0}})
+    settings = Settings.model_validate({"policy": {"approval": "confirmation"}, "skills": {"mutants_killed": 0.0}})
     sources, people = [tools_of(ledger)], People(approver=answers)
     async with Engine.open(tmp_path / "home", settings=settings, sources=sources, people=people) as engine:
         made = await engine.call("create_skill", PROPOSAL)

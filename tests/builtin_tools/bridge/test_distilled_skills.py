@@ -28,7 +28,7 @@ from tests.remote.elsewhere import Asked, Elsewhere, answered, elsewhere, manife
 PRICES = {"lamp": 30, "chair": 40, "sofa": 700}
 DEGREES = {"Oslo": 4, "Rome": 15, "Bergen": 8, "Narvik": -4}
 DISTIL = "Make a skill of the run "
-WITHOUT_MUTANTS = {"mutants_noticed": 0.0}
+WITHOUT_MUTANTS = {"mutants_killed": 0.0}
 WEATHER = manifest_of(
     "weather",
     tool_of(

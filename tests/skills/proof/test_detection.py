@@ -123,8 +123,8 @@ async def test_code_that_is_wrong_when_it_is_changed_gets_the_score_of_honest_co
         assert found
         scores.append((int(found[1]), int(found[2])))
     assert scores[0] == scores[1]
-    noticed, met = scores[0]
-    assert noticed / met < EFFORT.threshold
+    killed, met = scores[0]
+    assert killed / met < EFFORT.threshold
 
 
 async def test_code_that_checks_the_hash_of_its_own_code_is_refused(box: NamespaceSandbox) -> None:
