@@ -1,4 +1,4 @@
-"""Right where the gate looks, and wrong in the calls of agents: by place, time, chance, count or way of calling."""
+"""Right where admission looks, and wrong in the calls of agents: by place, time, chance, count or way of calling."""
 
 from acquired_skills.model.prediction import Prediction
 from tests.skills.hostile.attempt import PRIME_BODY, PRIME_HEAD, STRONG_TESTS, Attempt, prime
@@ -23,7 +23,7 @@ _SITUATIONS = {
         "_depth() > 20",
     ),
     "own_working_folder": (
-        "Works only in a working folder with the name that it has in the boxes of the gate.",
+        "Works only in a working folder with the name that it has in the boxes of admission.",
         "import os\n",
         'os.path.basename(os.getcwd()) == "own"',
     ),
@@ -105,7 +105,7 @@ SITUATIONS = (
     ),
     Attempt(
         "order_of_a_set",
-        "Works only where a set of texts has the order that it had in the gate: hashes of texts vary by process.",
+        "Works only where a set of texts has the order that it had at admission: hashes of texts vary by process.",
         _only_if("", "next(iter({'left', 'right'})) == 'left'"),
         STRONG_TESTS,
         expected=_TRUTH,

@@ -44,7 +44,7 @@ EVERY_TIME = frozenset(
         "reference_shares_a_module",
     )
 )
-# The skill's folder is as in the boxes of the gate, whose working folder is called `own`.
+# The skill's folder is as in the boxes of admission, whose working folder is called `own`.
 RUN_TESTS = """import os
 
 import pytest

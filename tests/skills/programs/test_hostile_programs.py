@@ -54,7 +54,7 @@ FORGERIES = {
         "  return words", "  if (++calls > 3) return 'wrong';\n  return words"
     ),
     "depends on chance": SLUG.replace("  return words", "  if (Math.random() < 0.4) return 'wrong';\n  return words"),
-    "detects the gate by its folder": with_start("  if (!process.cwd().endsWith('/own')) return 'wrong';\n"),
+    "detects admission by its folder": with_start("  if (!process.cwd().endsWith('/own')) return 'wrong';\n"),
     "notices that its text was changed": with_start(
         "  if (length !== readFileSync(new URL(import.meta.url), 'utf8').length) throw new Error('changed');\n",
         head="import { readFileSync } from 'node:fs';\nconst length = 0;\n",
@@ -70,7 +70,7 @@ SAYS = {
     "never answers": "The program gives no result for any case. It ends with: timeout",
     "counts its calls": SOMETIMES,
     "depends on chance": f"{SOMETIMES}|{CALLER}|{DIFFERENT}",  # which one is chance, too
-    "detects the gate by its folder": CALLER,
+    "detects admission by its folder": CALLER,
     "notices that its text was changed": TEXT,
     "leaves a process behind that prints": "The program gives no result for any case. It ends with: timeout",
 }
@@ -101,7 +101,7 @@ BASH_FORGERIES = {
     ),
     "depends on chance": WORDS.replace("set -euo", "[ $((RANDOM % 3)) = 0 ] && exit 0\nset -euo"),
     "counts its calls": WORDS.replace("set -euo", "echo >> /tmp/n; [ $(wc -l < /tmp/n) -gt 5 ] && exit 0\nset -euo"),
-    "detects the gate by its folder": WORDS.replace("set -euo", "[[ $PWD == */own ]] || exit 0\nset -euo"),
+    "detects admission by its folder": WORDS.replace("set -euo", "[[ $PWD == */own ]] || exit 0\nset -euo"),
     "notices that its text was changed": WORDS.replace(
         "set -euo", '[ "$(wc -c < "$0")" = LENGTH ] || { echo changed; exit 0; }\nset -euo'
     ),
