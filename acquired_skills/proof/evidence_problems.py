@@ -77,7 +77,11 @@ def _proved(found: Evidence, effort: Effort, least: float) -> str:
     elif not found.met:
         share = "The tests and agreed predictions state too few results."
     elif found.killed / found.met >= effort.enough:
-        share = "The tests and agreed predictions kill most mutants, but state too few results."
+        missed = any(not killed and found.survivors.differing.get(number) for number, killed in found.mutants.items())
+        few = "" if found.untested else ", but state too few results"
+        share = "The tests and agreed predictions kill most mutants" + (
+            ", but not one that changes the result of a call below." if missed else f"{few}."
+        )
     if found.untested:
         named = ", ".join(f"`{each}`" for each in found.untested[:_MOST_NAMED])
         share += f" No test passes {named}, so nothing shows what happens then."

@@ -14,11 +14,14 @@ _NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(
 def suggested_comment(function: UndescribedFunction, cases: Sequence[Prediction]) -> str:
     """Return a comment for a function, according to the expected results of calls.
 
-    A parameter without a name in the code gets one that the calls use.
+    A parameter without a name in the code gets one that the calls use. Parameters at the end that no call passes are
+    left out, since no call would show what they do.
     """
     used = list(dict.fromkeys(name for case in cases for name in case.arguments))
     unknown = [name for name in used if name not in function.parameters]
     names = [name or (unknown.pop(0) if unknown else "options") for name in function.parameters] or used
+    while len(names) > 1 and names[-1] not in used:
+        names.pop()
     lines = [line for name in names for line in _parameter(name, [case.arguments for case in cases])]
     results = [case.checks["result"] for case in cases if "result" in case.checks]
     lines += [f" * @returns {{{_type(results)}}}"] if results else []
@@ -32,7 +35,9 @@ def _parameter(name: str, calls: Sequence[Mapping[str, Any]], inside: str = "") 
     yield f" * @param {{{_type(given)}}} {written if given and len(given) == len(calls) else f'[{written}]'}"
     if given and not inside and all(isinstance(each, dict) for each in given):
         fields = dict.fromkeys(field for each in given for field in each)
-        if len(fields) <= _MOST_FIELDS and all(field.isidentifier() for field in fields):
+        options = len(given) < len(calls) or any(all(field in each for each in given) for field in fields)
+        # Objects that every call passes, and that have no field in common, are data with any fields.
+        if options and len(fields) <= _MOST_FIELDS and all(field.isidentifier() for field in fields):
             optional = [*given, {}]  # that every case has a field does not mean that every call needs it
             for field in fields:
                 yield from _parameter(field, optional, f"{written}.")

@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acquired_skills.model.prediction import Prediction
 from acquired_skills.model.proposal import SkillRefused
+from acquired_skills.proof.programs.doc_comments import UndescribedFunction
 from acquired_skills.proof.programs.node_exports import exported_function
 from acquired_skills.proof.programs.program_checks import check_program
 from acquired_skills.proof.programs.program_language import NodePrograms, constants_of
+from acquired_skills.proof.programs.suggested_comment import suggested_comment
 from tests.skills.programs.parts import SLUG, node
 
 pytestmark = pytest.mark.spec("SKILL-22")
@@ -162,6 +165,15 @@ def test_a_missing_comment_is_written_according_to_the_cases(code: str, says: st
     with pytest.raises(SkillRefused) as refused:
         check_program(node(code, cases, "cut_text"), frozenset())
     assert f"correct it where it is wrong:\n{says}" in str(refused.value)
+
+
+def test_a_suggested_comment_describes_data_as_any_object_and_leaves_out_what_no_case_passes() -> None:
+    function = UndescribedFunction(("target", "options"))
+    calls = [{"target": {"a": [1]}}, {"target": {"b": {"c": "x"}}}, {"target": {}}]
+    cases = [Prediction(call, {"result": 1}) for call in calls]
+    assert suggested_comment(function, cases) == "/**\n * @param {object} target\n * @returns {integer}\n */"
+    cases = [Prediction({"target": {"size": size, **more}}, {}) for size, more in ((1, {}), (2, {"ends": "x"}))]
+    assert " * @param {integer} [target.size]\n * @param {string} [target.ends]\n" in suggested_comment(function, cases)
 
 
 @pytest.mark.parametrize(
