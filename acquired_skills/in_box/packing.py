@@ -208,7 +208,9 @@ def _member(value: enum.Enum) -> dict[str, Any]:
     kind = type(value)
     if isinstance(value, enum.Flag) and value.name not in kind.__members__:
         return {"flags": [kind.__name__, value.value]}  # a combination of flags
-    return {"enum": [kind.__name__, value.name]}
+    member = value.value  # what an agent sends and receives
+    plain = type(member) in (str, bool) or (type(member) is int and member.bit_length() <= _PLAIN_BITS)
+    return {"enum": [kind.__name__, value.name, *([member] if plain else [])]}
 
 
 def _is_utf8(text: str) -> bool:

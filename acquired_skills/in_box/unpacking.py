@@ -70,7 +70,8 @@ class Unpacker:
                 factory = FACTORIES[inner[0]]
                 return collections.defaultdict(None if factory is types.NoneType else factory, self._pairs(inner[1]))
             case "enum":
-                return _own(self._module, inner[0])[inner[1]]
+                kind_of = _own(self._module, inner[0])
+                return kind_of[inner[1]] if inner[1] in kind_of.__members__ else kind_of(inner[1])
             case "flags":
                 return _own(self._module, inner[0])(inner[1])
             case "object":

@@ -17,6 +17,7 @@ from sandbox.contract import Outcome
 
 _MAX_SHOWN = 160
 _ROUNDING = 1e-9  # relative difference of floats that tests need not detect
+_ZERO = 1e-15  # floats nearer to each other are taken for rounding errors of 0
 
 Data = Mapping[str, Any]
 
@@ -82,6 +83,12 @@ def replay_problems(
 def same_answer(one: Data, other: Data) -> bool:
     """Return whether two answers are the same, ignoring the order of items."""
     return _same(_compared_part(one), _compared_part(other))
+
+
+def identical_answer(one: Data, other: Data) -> bool:
+    """Return whether two answers are the same, with all items in the same order. Items of a dict have none."""
+    first, second = _compared_part(one), _compared_part(other)
+    return json.dumps(first) == json.dumps(second) or bool(_without_dict_order(first) == _without_dict_order(second))
 
 
 def close_answer(one: Data, other: Data) -> bool:
@@ -192,7 +199,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _rounding_difference(one: float, other: float) -> float:
-    return 0.0 if math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING) else math.inf
+    return 0.0 if math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ZERO) else math.inf
 
 
 def _difference(one: Any, other: Any, between: Callable[[float, float], float]) -> float:
@@ -203,6 +210,19 @@ def _difference(one: Any, other: Any, between: Callable[[float, float], float]) 
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return max((_difference(each, other[name], between) for name, each in one.items()), default=0.0)
     return 0.0 if one == other and type(one) is type(other) else math.inf
+
+
+def _without_dict_order(value: Any) -> Any:
+    match value:
+        case list():
+            return [_without_dict_order(each) for each in value]
+        case {"dict": [*pairs]} | {"counter": [*pairs]} | {"defaultdict": [_, [*pairs]]} if len(value) == 1:
+            (kind,) = value
+            inner = sorted(([_without_dict_order(each) for each in pair] for pair in pairs), key=json.dumps)
+            return {kind: inner if kind != "defaultdict" else [value[kind][0], inner]}
+        case dict():
+            return {name: _without_dict_order(each) for name, each in value.items()}
+    return value
 
 
 def _unordered(value: Any) -> Any:

@@ -111,6 +111,13 @@ def _of_predictions(proposal: Proposal, found: Evidence) -> Iterator[ProposalPro
             "Restore the result. If it is meant to change, predict the new one in `expected`, or set `breaking=true`."
         )
         yield ProposalProblem("expected", text)
+    for number in sorted(set(compared.unanswered) - set(sent(compared.unanswered))):
+        call, checks = shown_call(name, predictions[number].arguments), shown_checks(predictions[number].checks)
+        yield ProposalProblem(
+            "expected",
+            f"{checks} was predicted for {call}, and the current version agrees; the result of this code varies or "
+            "takes too long. Restore the result. If it is meant to change, set `breaking=true`.",
+        )
     if found.enough:
         return
     if len(compared.unspecified) > MOST_UNSPECIFIED:

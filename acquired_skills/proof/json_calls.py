@@ -6,6 +6,8 @@ back.
 """
 
 import json
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +17,8 @@ from acquired_skills.proof.answers import Data
 _TEXTS = frozenset(("date", "datetime", "time", "decimal", "fraction", "uuid", "path"))
 _OUTSIDE = frozenset(("files", "place", "clock", "tools"))  # parts of a call besides its arguments
 _ITEMS = frozenset(("tuple", "set", "frozenset"))
+_LARGEST = int(sys.float_info.max)
+_INTEGER = re.compile(r"-?[0-9]{1,300}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ def as_json(value: Any) -> Any:  # noqa: C901, PLR0911 -- one branch per kind
             return {key: as_json(each) for key, (_, each) in zip(keys, pairs, strict=True)}
         case {"object": [_, dict(fields)]}:
             return {name: as_json(each) for name, each in fields.items()}
+        case {"enum": [_, _, member]}:
+            return member
         case {"enum": [_, str(name)]}:
             return name
         case {"int": str(text)}:
@@ -105,7 +111,7 @@ def _key_text(key: Any) -> str:
     return str(key)
 
 
-def _shaped(value: Any, examples: Sequence[Any]) -> Any:  # noqa: PLR0911 -- one return per kind
+def _shaped(value: Any, examples: Sequence[Any]) -> Any:  # noqa: C901, PLR0911 -- one branch per kind
     """Return a JSON value as packed data, with the types that the examples have in the same position."""
     match value:
         case list():
@@ -114,7 +120,9 @@ def _shaped(value: Any, examples: Sequence[Any]) -> Any:  # noqa: PLR0911 -- one
             return _fields(value, examples)
         case bool() | None:
             return value
-        case int() if examples and all(isinstance(each, float) for each in examples):
+        case int() | float() if (member := _member(value, examples)) is not None:
+            return member
+        case int() if examples and all(isinstance(each, float) for each in examples) and abs(value) < _LARGEST:
             return float(value)
         case int() if value.bit_length() > 63:  # noqa: PLR2004 -- as `acquired_skills.in_box.packing` does
             return {"int": hex(value)}
@@ -123,8 +131,14 @@ def _shaped(value: Any, examples: Sequence[Any]) -> Any:  # noqa: PLR0911 -- one
                 if isinstance(each, dict) and len(each) == 1 and (kind := next(iter(each))) in _TEXTS:
                     return {kind: value}
                 if isinstance(each, dict) and "enum" in each:
-                    return {"enum": [each["enum"][0], value]}
+                    return _member(value, examples) or {"enum": [each["enum"][0], value]}
     return value
+
+
+def _member(value: Any, examples: Sequence[Any]) -> Any:
+    """Return the packed member of an enumeration with this value, if one occurs in the examples; None otherwise."""
+    members = (each for each in examples if isinstance(each, dict) and "enum" in each)
+    return next((each for each in members if each["enum"][2:] == [value]), None)
 
 
 def _items(value: list[Any], examples: Sequence[Any]) -> Any:
@@ -153,6 +167,6 @@ def _fields(value: dict[str, Any], examples: Sequence[Any]) -> Any:
     inner = [each for _, each in pairs]
     shaped = []
     for key, each in value.items():
-        number = numbers and key.lstrip("-").isdecimal()
+        number = numbers and _INTEGER.fullmatch(key) is not None
         shaped.append([int(key) if number else key, _shaped(each, inner)])
     return {"dict": shaped}

@@ -13,10 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from acquired_skills.model.prediction import RAISES, RESULT, UNSPECIFIED, Prediction
 from acquired_skills.proof.answers import Data
+from acquired_skills.proof.array_values import is_array_value, plain_value
 from acquired_skills.proof.json_calls import as_json
 
 TOLERANCE = 1e-6  # largest relative difference between a float and its prediction
 CLOSE = 1e-3  # largest relative difference for the check `close_to`
+_EXACT = 2.0**53  # up to this number, floats represent all whole numbers
+_ZERO = 1e-12  # a float that is nearer to 0 may be a rounding error, so it equals a predicted 0
 _SPAN = TypeAdapter(dt.timedelta)
 
 
@@ -34,7 +37,11 @@ def equals(value: Any, expected: Any) -> bool:  # noqa: C901, PLR0911, PLR0912 -
         case bool() | None:
             return value is expected
         case int() | float():
-            return _is_number(expected) and math.isclose(value, expected, rel_tol=TOLERANCE, abs_tol=1e-9)
+            return _is_number(expected) and _near(value, expected, TOLERANCE)
+        case {"enum": [_, name, member]}:  # an agent receives the value of the member
+            return equals(member, expected) or bool(name == expected)
+        case dict() if is_array_value(value):
+            return equals(plain_value(value), expected)
         case {"set": [*items]} | {"frozenset": [*items]}:
             return isinstance(expected, list) and _same_items(items, expected)
         case list() | {"tuple": list()}:
@@ -65,6 +72,13 @@ def equals(value: Any, expected: Any) -> bool:  # noqa: C901, PLR0911, PLR0912 -
         return bool(as_json(value) == expected)
     except ValueError:
         return False
+
+
+def _near(value: float, expected: float, tolerance: float) -> bool:
+    """Return whether a number equals the expected one. Whole numbers do so exactly, others may differ relatively."""
+    if all(isinstance(each, int) or (each.is_integer() and abs(each) <= _EXACT) for each in (value, expected)):
+        return value == expected
+    return math.isclose(value, expected, rel_tol=tolerance, abs_tol=0.0 if expected else _ZERO)
 
 
 def _as_timedelta(expected: Any) -> dt.timedelta | None:
@@ -116,6 +130,8 @@ def _items_of(value: Any) -> list[Any] | None:
             return value
         case {"tuple": [*items]} | {"set": [*items]} | {"frozenset": [*items]} | {"deque": [[*items], _]}:
             return items
+        case dict() if is_array_value(value):
+            return _items_of(plain_value(value))
         case {"dict": [*pairs]} | {"counter": [*pairs]} | {"ordered": [*pairs]} | {"defaultdict": [_, [*pairs]]}:
             return [key for key, _ in pairs]
     return None
@@ -130,11 +146,13 @@ def _raises(answer: Data, operand: Any) -> bool:
 
 
 def _close_to(value: Any, operand: Any) -> bool:
-    return _is_number(value) and math.isclose(value, operand, rel_tol=CLOSE, abs_tol=1e-9)
+    number = plain_value(value) if is_array_value(value) else value
+    return _is_number(number) and math.isclose(number, operand, rel_tol=CLOSE, abs_tol=0.0 if operand else _ZERO)
 
 
 def _between(value: Any, operand: Any) -> bool:
-    return _is_number(value) and bool(operand[0] <= value <= operand[1])
+    number = plain_value(value) if is_array_value(value) else value
+    return _is_number(number) and bool(operand[0] <= number <= operand[1])
 
 
 def _length(value: Any, operand: Any) -> bool:

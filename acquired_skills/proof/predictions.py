@@ -60,9 +60,11 @@ def compare_predictions(
     killed: dict[int, int] = {}
     keys = [calls.key(call) for call in survivors.calls]
     stated = {calls.key(call) for call in calls.examples}
+    before = [(calls.key(calls.call(each.arguments)), each) for each in earlier]
     askable = {*keys[survivors.predicted :], *map(calls.key, survivors.unused)}
     for number, prediction in enumerate(predictions):
-        kind = _kind(number, prediction, survivors, earlier)
+        changed = any(key == keys[number] and each.checks != prediction.checks for key, each in before)
+        kind = _kind(number, prediction, survivors, changed=changed)
         if kind in ("agreed", "weak"):
             kills = _kills(number, prediction, survivors) if kind == "agreed" else []
             if keys[number] in stated:
@@ -87,7 +89,12 @@ def _kills(number: int, prediction: Prediction, survivors: Survivors) -> list[in
     ]
 
 
-def _kind(number: int, prediction: Prediction, survivors: Survivors, earlier: Sequence[Prediction]) -> str:
+def _kind(number: int, prediction: Prediction, survivors: Survivors, *, changed: bool) -> str:
+    """Return the group of a prediction; "agreed" also for one that another rule may set apart.
+
+    Args:
+        changed: Whether the author predicted something else for this call before, which was disputed.
+    """
     if UNSPECIFIED in prediction.checks:
         return "unspecified"
     answer = survivors.truth.get(number)
@@ -95,7 +102,7 @@ def _kind(number: int, prediction: Prediction, survivors: Survivors, earlier: Se
         return "unanswered"
     if not satisfies(answer, prediction):
         return "disputed"
-    if any(each.arguments == prediction.arguments and each.checks != prediction.checks for each in earlier):
+    if changed:
         return "changed"
     wrong: list[Data] = [{"value": None}, *(wrong_answer(answer, way) for way in range(WAYS))]
     wrong += [differing[number] for differing in survivors.differing.values() if number in differing]

@@ -17,6 +17,7 @@ from typing import Any
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.model.prediction import Prediction, Question
 from acquired_skills.proof.answers import Data, same_answer
+from acquired_skills.proof.array_values import can_be_stated
 from acquired_skills.proof.json_calls import JsonCalls
 from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.predictions import ComparedPredictions, compare_predictions
@@ -125,7 +126,7 @@ def weigh(
     untested = [each for each in untested if not any(each in calls.names(survivors.calls[n]) for n in stating)]
     unsettled = _passing(untested, survivors, calls)
     passing = dict(islice(unsettled.items(), max(0, MOST_QUESTIONS - stated)))
-    enough = enough and not passing
+    enough = enough and not passing and len(compared.unspecified) <= MOST_UNSPECIFIED
     owed = len(reference.changed) - len(compared.agreed)  # only the author can answer these, not the reference
     enough = enough and owed <= 0 and not compared.disputed and not reference.problems
     disputed = tuple(predictions[n] for n in compared.disputed)
@@ -136,7 +137,7 @@ def weigh(
         constants = [found.constant_answer] if found.constant else []
         more = _chosen(survivors, left, calls, constants, most, agreed=known, passing=passing)
         if not more and not compared.unspecified and not unknown:  # nothing can be asked
-            enough = killed / met >= effort.threshold
+            enough = bool(met) and killed / met >= effort.threshold
     disputed += reference.disputed
     questions = (*(Question(each.arguments, disputed=True) for each in disputed), *more)
     agreed = tuple(predictions[n] for n in sorted((*compared.agreed, *compared.unasked)))
@@ -284,7 +285,8 @@ def _askable(survivors: Survivors, calls: JsonCalls) -> dict[int, dict[str, Any]
     known = {calls.key(call) for call in survivors.calls[: survivors.predicted]}
     found: dict[int, dict[str, Any]] = {}
     for at in range(survivors.predicted, survivors.predicted + survivors.new):
-        if at in survivors.truth and calls.key(survivors.calls[at]) not in known:
+        truth = survivors.truth.get(at)
+        if truth is not None and can_be_stated(truth.get("value")) and calls.key(survivors.calls[at]) not in known:
             arguments = calls.arguments(survivors.calls[at])
             if arguments is not None and len(json.dumps(arguments)) <= MOST_SHOWN:
                 found[at] = arguments

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from acquired_skills.in_box.call_data import call_key
-from acquired_skills.proof.answers import Data, close_answer, same_answer
+from acquired_skills.proof.answers import Data, close_answer, identical_answer
 from acquired_skills.proof.boundary_calls import boundary_calls
 from acquired_skills.proof.clock_calls import clock_calls
 from acquired_skills.proof.judging import JudgedTests
@@ -157,7 +157,7 @@ def _compared(
         number: {
             at: each
             for at, each in others.items()
-            if at in truth and not same_answer(truth[at], each) and not close_answer(truth[at], each)
+            if at in truth and not identical_answer(truth[at], each) and not close_answer(truth[at], each)
         }
         for number, others in changed.items()
     }
@@ -219,7 +219,7 @@ def _lines_called_by_tests(tree: ast.Module) -> set[int]:
 
 
 def _differs_in_order(one: Data, other: Data) -> bool:
-    """Return whether two answers differ at most in the order of items, and the calls had the same side effects."""
-    return same_answer(one, other) and all(
+    """Return whether two answers differ at most in the order of a dict, and the calls had the same side effects."""
+    return identical_answer(one, other) and all(
         one.get(part) == other.get(part) for part in ("after", "files", "printed", "called")
     )

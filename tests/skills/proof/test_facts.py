@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquired_skills.proof.answers import same_answer
+from acquired_skills.proof.answers import identical_answer, same_answer
 from acquired_skills.proof.facts import facts_of, is_call
 
 pytestmark = pytest.mark.spec("SKILL-7")
@@ -55,3 +55,22 @@ def test_output_with_a_malformed_call_is_rejected(forged: dict[str, Any]) -> Non
         facts_of(report)
     report["observations"]["replay_calls"][0]["call"] = {"arguments": [], "named": {}}  # type: ignore[index]
     assert facts_of(report)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "identical"),
+    [
+        ([1, 2], [2, 1], False),
+        ({"tuple": [1, 2]}, {"tuple": [2, 1]}, False),
+        ({"dict": [["a", [1, 2]], ["b", 0]]}, {"dict": [["b", 0], ["a", [1, 2]]]}, True),
+        ({"dict": [["a", [1, 2]]]}, {"dict": [["a", [2, 1]]]}, False),
+        ({"ordered": [["a", 1], ["b", 0]]}, {"ordered": [["b", 0], ["a", 1]]}, False),
+        ({"defaultdict": ["int", [["a", 1], ["b", 0]]]}, {"defaultdict": ["int", [["b", 0], ["a", 1]]]}, True),
+        ([{"counter": [["a", 1], ["b", 2]]}], [{"counter": [["b", 2], ["a", 1]]}], True),
+    ],
+)
+def test_identical_answers_have_their_items_in_the_same_order_except_those_of_dicts(
+    one: object, other: object, identical: bool
+) -> None:
+    assert identical_answer({"value": one}, {"value": other}) is identical
+    assert same_answer({"value": one}, {"value": other})

@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquired_skills.model.prediction import MOST_PREDICTIONS, Prediction, parse_predictions
+from acquired_skills.proof.array_values import can_be_stated
 from acquired_skills.proof.boundary_calls import boundary_calls
 from acquired_skills.proof.json_calls import JsonCalls, as_json
 from acquired_skills.proof.prediction_checks import equals, satisfies
 
 pytestmark = pytest.mark.spec("GATE-1")
+COUNTED, ONE_ROW = {"range_index": [0, 2, 1, None]}, {"range_index": [0, 1, 1, None]}
+OF_TEXTS = {"column": ["string", ["a"]]}
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -56,6 +59,38 @@ def test_a_result_is_compared_by_value_and_not_by_the_type_of_its_container() ->
 
 
 @pytest.mark.parametrize(
+    ("value", "result", "is_equal"),
+    [
+        (1_700_000_000_123, 1_700_000_000_124, False),
+        (1_700_000_000.0, 1_700_000_001, False),
+        (12_345_678, 12_345_678.0, True),
+        (2**60 + 1, 2**60, False),
+        (1.000_000_1, 1, True),
+        (1.001, 1, False),
+        (1.6e-19, 3.2e-19, False),
+        (1.602e-19, 1.602_000_1e-19, True),
+        (5.6e-17, 0, True),  # the rounding error of 0.1 + 0.2 - 0.3
+        (1e-6, 0, False),
+    ],
+)
+def test_whole_numbers_are_compared_exactly_and_others_relatively(value: float, result: float, is_equal: bool) -> None:
+    assert satisfied(value, result=result) is is_equal
+
+
+@pytest.mark.parametrize(
+    ("value", "can_be"),
+    [
+        ([1, {"tuple": [{"array": ["<i8", [1], [1]]}]}], True),
+        ({"dict": [["at", {"timestamp": ["2024-01-01", None, "ns"]}]]}, False),
+        ({"array": ["<M8[ns]", [1], [0]]}, False),
+        ({"object": ["Point", {"array": 1, "series": 2}]}, True),
+    ],
+)
+def test_no_question_is_asked_whose_answer_json_cannot_state(value: Any, can_be: bool) -> None:
+    assert can_be_stated(value) is can_be
+
+
+@pytest.mark.parametrize(
     ("value", "result", "other"),
     [
         ({"counter": [["a", 2]]}, {"a": 2}, {"a": 1}),
@@ -71,6 +106,13 @@ def test_a_result_is_compared_by_value_and_not_by_the_type_of_its_container() ->
         ({"datetime": "2024-02-29T00:00:00+00:00"}, "2024-02-29T00:00:00Z", "2024-02-28T00:00:00Z"),
         ({"bytes": "6162"}, "ab", "6162"),
         ({"complex": [1.0, -2.0]}, "1-2j", "1+2j"),
+        ({"enum": ["Colour", "RED", "r"]}, "r", "b"),
+        ({"enum": ["Colour", "RED", "r"]}, "RED", "GREEN"),
+        ({"scalar": ["<i8", 3]}, 3, 4),
+        ({"array": ["<i8", [2, 2], [1, 2, 3, 4]]}, [[1, 2], [3, 4]], [1, 2, 3, 4]),
+        ({"series": [{"array": ["<f8", [2], [1.5, {"float": "nan"}]]}, COUNTED, "x"]}, [1.5, None], [1.5, 0]),
+        ({"series": [{"array": ["<i8", [1], [7]]}, {"index": [OF_TEXTS, None, None]}, None]}, {"a": 7}, [7]),
+        ({"frame": [[OF_TEXTS], {"index": [OF_TEXTS, None, None]}, ONE_ROW]}, [{"a": "a"}], [{"a": "b"}]),
     ],
 )
 def test_a_result_is_predicted_in_the_form_that_an_agent_receives(value: Any, result: Any, other: Any) -> None:
@@ -168,3 +210,22 @@ def test_an_invalid_prediction_is_refused_with_what_to_change(wrong: Any, says: 
 def test_the_number_of_predictions_is_limited() -> None:
     with pytest.raises(ValueError, match="at most"):
         parse_predictions([{"arguments": {}, "result": 1}] * (MOST_PREDICTIONS + 1))
+
+
+def test_a_member_of_an_enumeration_is_asked_about_by_its_value() -> None:
+    red = {"enum": ["Colour", "RED", "r"]}
+    calls = JsonCalls(["colour"], [{"arguments": [red], "named": {}}])
+    assert calls.arguments({"arguments": [red], "named": {}}) == {"colour": "r"}
+    assert calls.call({"colour": "r"}) == {"arguments": [red], "named": {}}
+    assert calls.call({"colour": "GREEN"})["arguments"] == [{"enum": ["Colour", "GREEN"]}]
+
+
+@pytest.mark.parametrize("key", ["--5", "5-", "", "²", "9" * 5_000])
+def test_keys_that_are_no_integers_stay_texts(key: str) -> None:
+    calls = JsonCalls(["points"], [{"arguments": [{"dict": [[5, 1]]}], "named": {}}])
+    assert calls.call({"points": {key: 1, "-5": 2}})["arguments"] == [{"dict": [[key, 1], [-5, 2]]}]
+
+
+def test_an_integer_beyond_all_floats_stays_one() -> None:
+    calls = JsonCalls(["x"], [{"arguments": [1.5], "named": {}}])
+    assert calls.call({"x": 10**400})["arguments"] == [{"int": hex(10**400)}]

@@ -75,6 +75,24 @@ class TestAtTheGate:
         assert met["met"] + met["equivalent"] <= met["made"]
         assert ">= 0" not in str(met["survived"])
 
+    async def test_an_order_that_no_test_states_is_asked_about(self, box: NamespaceSandbox) -> None:
+        code = (
+            "def add_one(scores: dict[str, int], least: int) -> list[str]:\n"
+            '    """Return the names with at least `least` points, the best score first."""\n'
+            "    found = [name for name, points in scores.items() if points >= least]\n"
+            "    return sorted(found, key=lambda name: (scores[name], name))\n"  # the worst score first
+        )
+        tests = HEAD + (
+            "def test_some():\n    assert sorted(add_one({'a': 3, 'b': 5, 'c': 1}, 3)) == ['a', 'b']\n\n\n"
+            "def test_all():\n    assert sorted(add_one({'x': 7, 'y': 2, 'z': 9}, 2)) == ['x', 'y', 'z']\n\n\n"
+            "def test_none():\n    assert add_one({'p': 1}, 2) == []\n\n\n"
+            "def test_one():\n    assert sorted(add_one({'p': 1, 'q': 4, 'r': 3, 's': 2}, 3)) == ['q', 'r']\n"
+        )
+        offered = replace(proposal(tests=tests), code=code, description="Names by score, best first.")
+        with pytest.raises(SkillRefused) as refused:
+            await admit(ParsedProposal.parse(offered), box, seed=1, effort=UNHURRIED)
+        assert any(len(question.arguments["scores"]) > 1 for question in refused.value.questions)
+
     async def test_code_that_hides_its_mutations_gains_nothing(self, box: NamespaceSandbox) -> None:
         """It runs its own unchanged file again, and has much other code that does nothing."""
         body = (
