@@ -74,13 +74,13 @@ async def open_pack(services: Services) -> Pack:
 
     def open_reranker() -> "SentenceReranker | None":
         from engine.retrieval.reranking import SentenceReranker  # noqa: PLC0415 -- numpy, which only a search needs
-        from engine.stores.sentence_embedder import MODEL, SentenceEmbedder, installed  # noqa: PLC0415 -- numpy
+        from engine.stores.sentence_embedder import NAME, SentenceEmbedder, installed  # noqa: PLC0415 -- numpy
         from engine.stores.vector_cache import VectorCache  # noqa: PLC0415 -- numpy
 
         wanted = services.settings.skills.encoder
         if wanted == "words" or (wanted == "auto" and not installed()):
             return None
-        return SentenceReranker(SentenceEmbedder, VectorCache(services.home.sentence_vectors, MODEL))
+        return SentenceReranker(SentenceEmbedder, VectorCache(services.home.sentence_vectors, NAME))
 
     ledger = await asyncio.to_thread(Ledger, services.records)
     try:

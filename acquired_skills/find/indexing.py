@@ -33,7 +33,7 @@ class SkillIndexing:
         self._past = past
         self._use_past = use_past and past is not None
         self._lock = threading.Lock()
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[tuple[int, int], dict[str, str]] | None = None
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -41,28 +41,31 @@ class SkillIndexing:
         self._stopped.set()
 
     def current(self) -> bool:
-        """Return whether nothing has changed since the index was last complete. This takes microseconds."""
-        return self._generations() == self._seen
+        """Return whether neither skills nor the index have changed since the index was last complete.
+
+        This takes microseconds.
+        """
+        return self._seen == (self._generations(), self._notes())
 
     def missing(self) -> int:
         """Return the number of changed skills that are not indexed yet."""
-        return self._ledger.count_changed(self._place("skills"))
+        return self._ledger.count_changed(self._place("skills", self._notes()))
 
     def catch_up(self, most: int | None = None, progress: Progress | None = None) -> bool:
         """Index at most `most` of the skills that changed. Return whether the index is now complete.
 
-        If another process is already indexing, this returns without waiting for it.
+        If another process is already indexing, or replaces the index meanwhile, this returns without waiting for it.
         """
         with self._lock:
             if self.index.note("rows") != self._of_rows():
                 self.index.clear()
-            done, total = 0, self._ledger.count_changed(self._place("skills")) if progress else 0
+            done, total = 0, self._ledger.count_changed(self._place("skills", self._notes())) if progress else 0
             while not self._stopped.is_set():
-                now = self._generations()
-                rows = self._ledger.changed(self._place("skills"), BATCH)
-                requests = self._requests_after() if not rows else []
+                now, before = self._generations(), self._notes()
+                rows = self._ledger.changed(self._place("skills", before), BATCH)
+                requests = self._requests_after(before) if not rows else []
                 if not rows and not requests:
-                    self._seen = now
+                    self._seen = (now, before)
                     return True
                 if most is not None and done >= most:
                     return False
@@ -75,7 +78,7 @@ class SkillIndexing:
                     notes["skills"] = json.dumps([rows[-1].generation, rows[-1].name])
                 if requests:
                     notes["requests"] = json.dumps(requests[-1])
-                if not self.index.apply(self.documents(skills), notes):
+                if not self.index.apply(self.documents(skills), notes, after=before):
                     return False
                 done += len(skills)
                 if progress is not None:
@@ -94,16 +97,18 @@ class SkillIndexing:
     def _of_rows(self) -> str:
         return f"{self._ledger.identity()}:{'with' if self._use_past else 'without'} requests"
 
-    def _requests_after(self) -> list[_Place]:
+    def _requests_after(self, notes: Mapping[str, str]) -> list[_Place]:
         if self._past is None or not self._use_past:
             return []
-        return self._past.changed_next(self._place("requests"), BATCH)
+        return self._past.changed_next(self._place("requests", notes), BATCH)
 
-    def _place(self, of: str) -> _Place:
-        if self.index.note("rows") != self._of_rows():
+    def _notes(self) -> dict[str, str]:
+        return self.index.notes("rows", "skills", "requests")
+
+    def _place(self, of: str, notes: Mapping[str, str]) -> _Place:
+        if notes["rows"] != self._of_rows():
             return _START
-        found = self.index.note(of)
-        generation, name = json.loads(found) if found else _START
+        generation, name = json.loads(notes[of]) if notes[of] else _START
         return int(generation), str(name)
 
     def _generations(self) -> tuple[int, int]:

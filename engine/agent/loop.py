@@ -266,7 +266,7 @@ class LoopRun:
         used = " ".join(dict.fromkeys(state.skills))
         query = "\n".join(part for part in (state.message, state.added, state.said, used) if part)
         share = share_of(self._run) if self._run.id else None
-        return replace(self._run.turn, query=query, share=share)
+        return replace(self._run.turn, query=query, request=state.added or state.message, share=share)
 
     def account(self, finish: Finish, detail: str = "") -> Report:
         """Return a report that says why a run ended without an answer, and what was achieved."""

@@ -23,6 +23,7 @@ class Turn:
 
     Attributes:
         query: The latest message, used to find suitable acquired skills. If None, all acquired skills are listed.
+        request: What the user wrote, if `query` has more than that. Searches learn from nothing else.
         features: Features of the turn's model client, such as ``"vision"``.
         caps: Capabilities of the agent (`ToolSpec.caps_required`).
         modules: The remote modules that the persona may use; None allows all.
@@ -43,6 +44,7 @@ class Turn:
     """
 
     query: str | None = None
+    request: str | None = field(default=None, kw_only=True)
     user: str = "local"
     agent: str = "main"
     permission: PermissionLevel = "owner"

@@ -22,9 +22,10 @@ VERBS = frozenset(
     "share show solve sort split start stop store suggest summarize tell test track transcribe transfer translate "
     "update upload use validate verify view watch write".split()
 )
-_ENDS = re.compile(r"(?<=[.!?;])\s+|\s*\n+\s*(?:(?:[-*\u2022]|\d+[.)])\s+)?")
+# No alternative begins within white space, so that the time is linear in its length.
+_ENDS = re.compile(r"(?<=[.!?;])\s+|(?<!\s)\s*\n+\s*(?:(?:[-*\u2022]|\d+[.)])\s+)?")
 _JOINS = re.compile(
-    r"[,;]?\s+(?:and\s+then|and\s+also|as\s+well\s+as|and|then|plus|also|additionally)\s+"
+    r"(?:[,;]|(?<![\s,;]))\s++(?:and\s+then|and\s+also|as\s+well\s+as|and|then|plus|also|additionally)\s+"
     r"(?=(?:(?:please|also|then)\s+)?(?:(?:can|could|would|will)\s+you\s+|i\s+(?:need|want|would)\b|(\w+)))",
     re.IGNORECASE,
 )

@@ -20,7 +20,7 @@ from engine.retrieval.fusion import DENSE_WEIGHT
 from engine.retrieval.naming import folded, names_in
 from engine.retrieval.ranked import Ranked, Weigh
 from engine.retrieval.ranking import ClauseFigures, Figures, ordered, ranking, rarest_of, selected
-from engine.retrieval.terms import Terms
+from engine.retrieval.terms import Terms, encodable
 from engine.retrieval.word_match import WordMatch
 from engine.stores.embedder import Embedder, Vectors
 from engine.stores.vectors import VectorIndex
@@ -144,6 +144,7 @@ class HybridIndex:
             k: The number of results.
             weigh: Returns factors for the scores of the candidates, such as success rates.
         """
+        query = encodable(query)
         with self._lock:
             if self._collection.revision != self._checked_revision:
                 self._reconcile(prune=False)

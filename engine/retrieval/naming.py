@@ -7,12 +7,13 @@ Otherwise "add milk to my list" would find a tool that adds numbers.
 
 import re
 
-_NAME = re.compile(r"[\w.-]*\w")
+# What precedes a run of characters is checked, so that the time is linear in the length of the request.
+_NAME = re.compile(r"(?<![\w.-])[\w.-]*\w")
 _ORDINARY = re.compile(r"[^\W\d_]+")
 _CALLED = re.compile(
     r"""[`'"\u2018\u201c«]\s*([^\W\d_]+)\s*[`'"\u2019\u201d»]"""  # quoted
-    r"""|([^\W\d_]+)\s?\("""  # add(
-    r"""|([^\W\d_]+)(?=[ -](?:skill|tool|function)\b)"""  # the add tool
+    r"""|(?<![^\W\d_])([^\W\d_]++)\s?\("""  # add(
+    r"""|(?<![^\W\d_])([^\W\d_]++)(?=[ -](?:skill|tool|function)\b)"""  # the add tool
     r"""|\b(?:use|using|call|run|invoke|execute|skill|tool|function)\s+([^\W\d_]+)(?![\w.-]*\w)""",  # use add
     re.IGNORECASE,
 )

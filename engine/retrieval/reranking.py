@@ -17,7 +17,7 @@ from engine.contract.failure import ConfigError
 from engine.retrieval.clauses import clauses_of
 from engine.retrieval.fusion import Floats
 from engine.retrieval.ranked import Ranked
-from engine.retrieval.terms import Terms
+from engine.retrieval.terms import Terms, encodable
 from engine.stores.embedder import Embedder, Vectors
 from engine.stores.vector_cache import VectorCache
 
@@ -72,6 +72,7 @@ class SentenceReranker:
             texts: The texts of each result by id.
             factors: Factors by which the scores of the results were multiplied, such as success rates; 1 if missing.
         """
+        query = encodable(query)
         others = [one for one in results if not one.named]
         embedder = self._ready()
         known = self._cache.get(text for one in others for text in texts.get(one.id, ()))
@@ -121,8 +122,9 @@ class SentenceReranker:
 
     def _want(self, texts: Sequence[str]) -> None:
         with self._lock:
-            self._wanted.update(dict.fromkeys(texts))
-            self._lock.notify_all()
+            if not self._closed:
+                self._wanted.update(dict.fromkeys(texts))
+                self._lock.notify_all()
 
     def _work(self) -> None:
         """Load the model, then compute the vectors of the texts that searches asked for."""
@@ -130,6 +132,9 @@ class SentenceReranker:
             embedder = self._load()
         except ConfigError as error:
             log.warning("The sentence encoder cannot be loaded, so searches work without it: %s", error)
+            with self._lock:
+                self._closed = True
+                self._wanted.clear()
             return
         with self._lock:
             self._embedder = embedder

@@ -24,6 +24,10 @@ class ItemWriter(Protocol[T_contra]):
         ...
 
 
+class _ChangedMeanwhile(Exception):
+    """Another process has changed the file since its notes were read."""
+
+
 class SharedIndex(Generic[T]):
     """A set of items, such as documents, in a file. Thread-safe. The file is opened on first use. Call `close` once.
 
@@ -41,18 +45,36 @@ class SharedIndex(Generic[T]):
         with self._reading() as connection:
             return read_meta(connection, key)
 
-    def apply(self, changes: Mapping[str, T | None], notes: Mapping[str, str]) -> bool:
+    def notes(self, *keys: str) -> dict[str, str]:
+        """Return the notes under several keys, all of the same moment; "" for those that do not exist."""
+        with self._reading() as connection:
+            return {key: read_meta(connection, key) for key in keys}
+
+    def apply(
+        self, changes: Mapping[str, T | None], notes: Mapping[str, str], *, after: Mapping[str, str] | None = None
+    ) -> bool:
         """Add, replace and remove items atomically.
 
         Args:
             changes: The new items by id. None removes the item with that id.
             notes: Values for `note`, stored together with the changes.
+            after: The notes for which the changes were prepared.
 
         Returns:
-            False if nothing was written, because another process is writing or the file was damaged and was replaced.
+            False if nothing was written, because another process is writing or has changed a note in `after`, or the
+            file was damaged and was replaced.
         """
+
+        def write(connection: sqlite3.Connection) -> None:
+            if any(read_meta(connection, key) != value for key, value in (after or {}).items()):
+                raise _ChangedMeanwhile
+            self._writer.write(connection, changes, notes)
+
         with self._lock:
-            return self._file.write(lambda connection: self._writer.write(connection, changes, notes))
+            try:
+                return self._file.write(write)
+            except _ChangedMeanwhile:
+                return False
 
     def clear(self) -> None:
         """Remove all items and notes."""

@@ -29,7 +29,7 @@ from engine.retrieval.ranking import ClauseFigures, Figures, ordered, ranking, r
 from engine.retrieval.shared_index import SharedIndex
 from engine.retrieval.stored_match import QueryWord, StoredMatch
 from engine.retrieval.stored_ranking import StoredRanking
-from engine.retrieval.terms import Terms, weight_of
+from engine.retrieval.terms import Terms, encodable, weight_of
 from engine.retrieval.vector_table import VectorTable
 from engine.retrieval.word_match import Matched
 from engine.stores.embedder import Embedder, Vectors
@@ -78,6 +78,7 @@ class StoredIndex(SharedIndex[Document]):
             k: The number of results.
             weigh: Returns a factor for the score of each candidate, such as a success rate.
         """
+        query = encodable(query)
         # Use one BLAS thread, because these products take less time than synchronizing threads, especially under load.
         with self._reading() as connection, self._blas.limit(limits=1, user_api="blas"):
             self._catch_up(connection)
@@ -132,6 +133,7 @@ class StoredIndex(SharedIndex[Document]):
         Returns:
             The parts by document id; empty if no model is trained yet.
         """
+        query = encodable(query)
         with self._reading() as connection:
             self._catch_up(connection)
             slots = [row[0] for row in select_in(connection, "SELECT slot FROM documents WHERE id", ids)]

@@ -46,6 +46,11 @@ class Terms:
         return found
 
 
+def encodable(text: str) -> str:
+    """Return a text with `?` for what UTF-8 cannot encode, such as the surrogates in arguments of a command line."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def weight_of(term: str) -> float:
     """Return the weight of a term of a request, before it is multiplied by the term's rarity."""
     return NUMBER_WEIGHT if term[0].isdigit() else 1.0

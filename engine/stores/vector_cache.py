@@ -56,7 +56,7 @@ class VectorCache:
             self._remember(vectors)
             try:
                 self._opened().executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:
                 self._failed(error)
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class VectorCache:
         try:
             for key in keys:
                 rows += self._opened().execute("SELECT key, vector FROM vectors WHERE key = ?", (key,))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._failed(error)
         return [(key, np.frombuffer(vector, dtype=np.float16).astype(np.float32)) for key, vector in rows]
 
@@ -91,7 +91,7 @@ class VectorCache:
             connection.execute(_TABLE)
         return self._connection
 
-    def _failed(self, error: sqlite3.Error) -> None:
+    def _failed(self, error: sqlite3.Error | OSError) -> None:
         """Close the file, and delete it if it is damaged."""
         self._close()
         log.warning("%s: the vectors of sentences cannot be read or written: %s", self._path, error)

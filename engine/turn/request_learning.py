@@ -11,8 +11,8 @@ from engine.turn.discovery import Discovery
 class RequestLearning(Guard):
     """Records the request that led to a successful call, for all kinds of tools. The guard admits every call.
 
-    The request is the query of the turn. Turns of MCP clients have none; there, it is the agent's latest search, if it
-    found the tool.
+    The request is what the user wrote: the turn's `request` or, without one, its query. Turns of MCP clients have
+    neither; there, it is the agent's latest search, if it found the tool.
     """
 
     def __init__(self, requests: ToolRequests, discovery: Discovery, configured: frozenset[str]) -> None:
@@ -42,6 +42,8 @@ class RequestLearning(Guard):
         # Skills are searched for each message. Other tools are on the list anyway, unless somebody searches for tools.
         if spec.origin is Origin.STATIC and not (turn.use_tool_search_flow or self._discovery.searched):
             return
-        text = turn.query if turn.query is not None else self._discovery.query_that_found(spec.name, turn)
+        text = turn.request if turn.request is not None else turn.query
+        if text is None:
+            text = self._discovery.query_that_found(spec.name, turn)
         if text is not None:
             self._requests.note(spec.name, text, turn.user)

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.retrieval.clauses import clauses_of
 from engine.retrieval.document import Document, tool_document
 from engine.retrieval.index import HybridIndex
 from engine.retrieval.memory import MemoryVectors
 from engine.retrieval.naming import names_in
+from engine.retrieval.terms import Terms
 from engine.stores.embedder import WordLlamaEmbedder
 
 pytestmark = pytest.mark.spec("SKILL-14")
@@ -86,3 +88,17 @@ def test_invalid_and_deeply_nested_parameters_are_ignored() -> None:
     for _ in range(500):
         deep = {"properties": {"again": deep}}
     assert tool_document("x", "y", deep).details.split() == ["again"] * 4
+
+
+@pytest.mark.timeout(60)  # with quadratic time each of these would take hours
+@pytest.mark.parametrize("part", ["acgt", " ", ".", "a.b-", "\n", ", ", "'", "use ", " \t", " and"])
+def test_requests_of_any_length_are_read_in_linear_time(part: str) -> None:
+    request = f"Which {part * (2_000_000 // len(part))} is this?"
+    assert "Which" not in names_in(request)
+    clauses_of(request, Terms())
+
+
+def test_a_request_with_characters_that_cannot_be_encoded_is_searched_for() -> None:
+    index = HybridIndex(MemoryVectors(EMBEDDER.dimensions), EMBEDDER)
+    index.load([Document("get_page", "Gets a page.")])
+    assert index.search("get a page \udcff\ud800", 1)[0].id == "get_page"

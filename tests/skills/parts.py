@@ -34,7 +34,7 @@ from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, S
 WITHOUT_MUTANTS = Effort(threshold=0.0)
 # Its time limits are not reached even on a loaded machine, where mutants and calls would otherwise be left untried.
 UNHURRIED = Effort(stub_test_s=0.5, test_s=1.0, total_s=60.0, mutants_s=60.0, similar_calls_s=60.0)
-ENVIRON_WITHOUT_MUTANTS = {"KNACKBOX_SKILLS_MUTANTS_NOTICED": "0"}  # the same for an engine or a command
+ENVIRON_WITHOUT_MUTANTS = {"KNACKBOX_SKILLS_MUTANTS_KILLED": "0"}  # the same for an engine or a command
 STATIC = frozenset({"execute", "file_system", "create_skill"})
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,13 @@ def learned(home: Path) -> dict[str, tuple[str, ...]]:
 async def names_found(engine: Engine, query: str) -> list[str]:
     found = await engine.call("search_tools", {"query": query, "limit": 3}, CLIENT)
     return [each["name"] for each in found.output]
+
+
+async def test_only_what_the_user_wrote_is_learned_of_a_longer_query(tmp_path: Path) -> None:
+    longer = replace(ASKED, query=f"{REQUEST}\nMs Quintoblat lives in Elm Street.\ncount_words", request=REQUEST)
+    async with opened(tmp_path) as engine:
+        assert (await engine.call("count_words", {"text": "a b"}, longer)).success
+        await eventually(lambda: learned(tmp_path) == {"count_words": (REQUEST,)})
 
 
 async def test_a_tool_is_found_by_the_request_for_which_it_succeeded_also_by_other_processes(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """Skills are found by their descriptions and by past requests, and nothing is found if nothing fits."""
 
 import asyncio
+import contextlib
+import itertools
+import sqlite3
 import string
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from acquired_skills.find import indexing
 from acquired_skills.find.catalog import Catalog, SkillHit
 from acquired_skills.find.indexing import document
 from acquired_skills.lifecycle.learned_requests import LearnedRequests
-from acquired_skills.model.skill import SkillState
+from acquired_skills.model.skill import Skill, SkillState
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.past_requests import MOST_CHARACTERS, MOST_KEPT, PastRequests, chosen_of
+from engine.retrieval.document import Document
 from engine.retrieval.mirror import VectorMirror
 from engine.retrieval.reranking import SentenceReranker
 from engine.retrieval.stored_index import StoredIndex
@@ -131,6 +136,49 @@ async def test_the_vector_store_contains_only_listed_skills(tmp_path: Path) -> N
         kept = vectors.collection("skills_active", EMBEDDER.dimensions).ids()
         vectors.close()
         assert {id_.split("#")[0] for id_ in kept} == {"invoice_total", "train_times"}
+
+
+async def test_skills_are_found_after_another_process_has_emptied_the_index(tmp_path: Path) -> None:
+    async with opened_catalog(tmp_path) as (catalog, *_):
+        assert names(await catalog.search("add up an invoice", 1)) == ["invoice_total"]
+        StoredIndex(tmp_path / "skill_index.db", EMBEDDER).clear()
+        assert names(await catalog.search("add up an invoice", 1)) == ["invoice_total"]
+        assert catalog.gap == ""
+
+
+async def test_skills_are_found_after_the_index_was_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "skill_index.db"
+    async with opened_catalog(tmp_path) as (catalog, *_):
+        assert names(await catalog.search("add up an invoice", 1)) == ["invoice_total"]
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (path.stat().st_size - 4096))
+        assert names(await catalog.search("add up another invoice", 1)) == ["invoice_total"]
+
+
+def test_an_index_that_is_emptied_while_it_is_filled_is_filled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "BATCH", 1)
+    with opened_records(tmp_path) as records:
+        ledger, past = Ledger(records), PastRequests(records)
+        put(ledger, *ABOUT)
+        here, there = (
+            indexing.SkillIndexing(StoredIndex(tmp_path / "i.db", EMBEDDER), ledger, past, use_past=True) for _ in "12"
+        )
+        made, batches = here.documents, itertools.count(1)
+
+        def documents(skills: Mapping[str, Skill | None]) -> dict[str, Document | None]:
+            if next(batches) == len(ABOUT):
+                there.index.clear()
+            return made(skills)
+
+        monkeypatch.setattr(here, "documents", documents)
+        assert not here.catch_up()
+        assert there.catch_up()
+        assert (there.missing(), len(there.index)) == (0, len(ABOUT))
 
 
 async def test_a_rebuilt_index_finds_the_same_and_reports_its_progress(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_values_are_compared_as_json(one: Any, other: Any, same: bool) -> None:
 def test_a_person_corrects_a_result_and_withdraws_the_correction(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KNACKBOX_SKILLS_MUTANTS_NOTICED", "0")
+    monkeypatch.setenv("KNACKBOX_SKILLS_MUTANTS_KILLED", "0")
     offered, home = proposal(body=WRONG), ("--home", str(tmp_path / "data"), "skills")
     (tmp_path / "add_one.py").write_text(offered.code)
     (tmp_path / "tests.py").write_text(offered.tests)
