@@ -124,16 +124,16 @@ class Recorder:
         elif len(self._kept) < MOST_CALLS and self._chars + len(sent) + len(came) <= MOST_IN_ALL:
             self._kept[sent] = {how: came}
             self._chars += len(sent) + len(came)
-        else:
+        elif len(self._kept) < MOST_CALLS:  # the kept calls are too long, so they may be few
             self.unrecorded += 1
 
     def _as_sent(self, value: Any) -> str | None:
         """Return the JSON text of a value in the form in which it would leave the box."""
         try:
             try:
-                text = json.dumps(value, allow_nan=False)
+                text = _dumped(value)
             except (TypeError, ValueError):
-                text = json.dumps(to_json(value, self._module), allow_nan=False)
+                text = _dumped(to_json(value, self._module))
         except Exception:  # noqa: BLE001 -- likewise
             return None
         return text if len(text) <= MOST_CHARS else None
@@ -142,7 +142,19 @@ class Recorder:
 def _exact(value: Any) -> str | None:
     """Return a value as JSON; None if a JSON round trip would change it, as it changes tuples and numeric keys."""
     try:
-        text = json.dumps(value, allow_nan=False)
+        text = _dumped(value)
         return text if len(text) <= MOST_CHARS and json.loads(text) == value else None
     except Exception:  # noqa: BLE001 -- an argument's own code may raise anything
         return None
+
+
+def _dumped(value: Any) -> str:
+    """Return a value as JSON text.
+
+    Raises:
+        ValueError: It contains NaN, an infinite number or half of a surrogate pair. JSON would merge two halves.
+        TypeError: JSON cannot represent it.
+    """
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    text.encode()
+    return text

@@ -47,6 +47,8 @@ _BASH_TESTS = {
 }  # fmt: skip
 _OPTION = re.compile(r"-[A-Za-z]{1,8}\Z")
 _DIGITS = re.compile(r"\d+")
+_PROGRAM = re.compile(r"\A['\"]?s[/|,#]|[{}();=]\s|\n\s*\S+.*[{}();=]")  # what a quoted text contains that is a program
+_PARTS = re.compile(r"(?<![\w.])\d+(?![\w.])|&&|\|\||\+\+|--|[=!<>+-]=|(?<![-=<>!+*/%&|])[<>+*/%-](?![-=<>+*/%&|])")
 
 
 def mutants(language: str, code: str, most: int, seed: int) -> dict[str, Any]:
@@ -135,6 +137,7 @@ def _of_bash(pieces: Sequence[_Piece]) -> Iterator[_Change]:  # noqa: C901 -- li
                 yield at, stop.start(), " "
         elif kind in String:
             yield from _strings(at, text)
+            yield from _program_in_text(at, text)
         elif kind in Number:
             yield from _numbers(at, text)
         elif kind in Operator and text in _BOTH:
@@ -174,6 +177,18 @@ def _strings(at: int, text: str) -> Iterator[_Change]:
         yield first, first + len(inner), ""
     if number := _DIGITS.search(inner):
         yield first + number.start(), first + number.end(), str(int(number[0]) + 1)
+
+
+def _program_in_text(at: int, text: str) -> Iterator[_Change]:
+    """Yield changes of a program in a quoted text or a here-document, such as one for awk, sed or Python."""
+    if not _PROGRAM.search(text):
+        return
+    for part in _PARTS.finditer(text):
+        start, end = at + part.start(), at + part.end()
+        if part[0].isdecimal():
+            yield from _numbers(start, part[0])
+        else:
+            yield from ((start, end, other) for other in _BOTH[part[0]])
 
 
 def _neutral(pieces: Sequence[_Piece], language: str) -> Iterator[_Change]:

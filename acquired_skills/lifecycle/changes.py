@@ -69,6 +69,24 @@ class Changes:
             self._publish_update(update_of(skill))
         return skill
 
+    def earlier(self, current: Skill, version: int | None) -> tuple[Skill, SkillProgram]:
+        """Return an earlier version of a skill, with its program.
+
+        Args:
+            version: The earlier version; None for the latest kept version before the current one.
+
+        Raises:
+            SkillMissing: There is no such version.
+            SkillDamaged: The files of that version were changed after they were admitted.
+        """
+        older = self._store.earlier_numbers(current.name)
+        number = version or max(older, default=0)
+        if number not in older:
+            kept = ", ".join(map(str, older)) or "none"
+            raise SkillMissing(f"`{current.name}` has no such earlier version. Earlier versions: {kept}.")
+        target = self._store.earlier(current.name, number)
+        return target, self._store.program(target)
+
     def rollback(self, current: Skill, version: int | None, by: str) -> Skill:
         """Publish an earlier version as a new one.
 
@@ -80,17 +98,12 @@ class Changes:
             SkillDamaged: The files of that version were changed after they were admitted.
         """
         with self._changing(current.name):
-            older = self._store.earlier_numbers(current.name)
-            number = version or max(older, default=0)
-            if number not in older:
-                kept = ", ".join(map(str, older)) or "none"
-                raise SkillMissing(f"`{current.name}` has no such earlier version. Earlier versions: {kept}.")
-            target = self._store.earlier(current.name, number)
+            target, program = self.earlier(current, version)
             provenance = {
                 **target.provenance,
-                "rolled_back": f"to version {number}{', ' if by else ''}{by}"[:MOST_CHARS],
+                "rolled_back": f"to version {target.version}{', ' if by else ''}{by}"[:MOST_CHARS],
             }
-            program, tests = self._store.program(target), self._store.tests(target)
+            tests = self._store.tests(target)
             refuse_cycle(target, self._catalog.skills)
             created = self.now()
             number = self._store.next_version(current.name)

@@ -62,14 +62,27 @@ async def correction_problems(
     Raises:
         SandboxError: No box can run.
     """
-    wrong = await asyncio.gather(*(wrong_result(skill, program, call, sandbox) for call in calls))
     return [
         ProposalProblem(
             "cases",
-            f"`{shown_call(skill.name, call.arguments)}` {given}, but the correct result is {_short(call.right)}, as "
-            f"{call.user or 'a user'} reported. Correct the code, or send `breaking=true` to withdraw all corrections "
-            "of earlier versions.",
+            f"{wrong} Correct the code, or send `breaking=true` to withdraw all corrections of earlier versions.",
         )
+        for wrong in await corrected_results(skill, program, calls, sandbox)
+    ]
+
+
+async def corrected_results(
+    skill: Skill, program: SkillProgram, calls: Sequence[CorrectedCall], sandbox: Sandbox
+) -> list[str]:
+    """Return a sentence about each corrected call for which the program gives a wrong result.
+
+    Raises:
+        SandboxError: No box can run.
+    """
+    wrong = await asyncio.gather(*(wrong_result(skill, program, call, sandbox) for call in calls))
+    return [
+        f"`{shown_call(skill.name, call.arguments)}` {given}, but the correct result is {_short(call.right)}, as "
+        f"{call.user or 'a user'} reported."
         for call, given in zip(calls, wrong, strict=True)
         if given
     ]

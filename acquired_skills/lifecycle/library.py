@@ -9,7 +9,12 @@ from acquired_skills.find.catalog import Catalog
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.lifecycle.approvals import ApprovalPolicy, Ask, approve, is_approved, with_approval_of
 from acquired_skills.lifecycle.changes import Changes
-from acquired_skills.lifecycle.corrections import correction_problems, refuse_uncorrectable, wrong_result
+from acquired_skills.lifecycle.corrections import (
+    corrected_results,
+    correction_problems,
+    refuse_uncorrectable,
+    wrong_result,
+)
 from acquired_skills.lifecycle.earlier_failures import TriedFailures, try_earlier_failures, with_note
 from acquired_skills.lifecycle.folder_records import FolderRecords
 from acquired_skills.lifecycle.neighbours import nearest_neighbours
@@ -333,9 +338,18 @@ class SkillLibrary(StoredSkills):
             SkillMissing: There is no such skill or version.
             SkillDamaged: The files of the version were changed after they were admitted.
             SkillChanged: Another process changed the skill first.
+            SkillError: The earlier version gives a result that was reported as wrong and corrected.
+            SandboxError: There are corrections, and no box can run.
         """
         current = await self.get(name)
-        return await asyncio.to_thread(self._changes.rollback, current, version, by)
+        target, program = await asyncio.to_thread(self._changes.earlier, current, version)
+        corrected = await asyncio.to_thread(self.track.corrected.of, name)
+        if wrong := await corrected_results(target, program, corrected, self._sandbox):
+            raise SkillError(
+                f"Version {target.version} of `{name}` was not restored: {wrong[0]} Choose another version, or propose "
+                "its code again with `breaking=true`, which withdraws all corrections."
+            )
+        return await asyncio.to_thread(self._changes.rollback, current, target.version, by)
 
     async def sign(self, name: str) -> Skill:
         """Sign a skill and its earlier versions.

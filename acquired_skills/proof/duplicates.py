@@ -75,7 +75,7 @@ async def find_duplicate(
     Raises:
         SandboxError: No box can run.
     """
-    if not calls or (len(calls) < LEAST_CALLS and unrecorded):
+    if not calls or (unrecorded and (len(calls) < LEAST_CALLS or unrecorded >= len(calls))):
         return DuplicateCheck()
     for number, neighbour in enumerate(neighbours, 1):
         if await _answers_alike(neighbour, calls, sandbox, seconds / len(neighbours)):

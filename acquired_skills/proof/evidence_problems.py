@@ -71,22 +71,24 @@ def _proved(found: Evidence, effort: Effort, least: float) -> str:
     Args:
         least: The share of the mutants that must be killed.
     """
-    share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
+    tests = "The tests and agreed predictions" if found.agreed else "The tests"
+    share = f"{tests} kill {found.killed} of {found.met} mutants; {least:.0%} is required."
     if found.unknown:
         share = "Time ran out before most mutants were tried, so it is not known how much the tests prove."
     elif not found.met:
-        share = "The tests and agreed predictions state too few results."
+        share = f"{tests} state too few results."
     elif found.killed / found.met >= effort.enough:
         missed = any(not killed and found.survivors.differing.get(number) for number, killed in found.mutants.items())
-        few = "" if found.untested else ", but state too few results"
-        share = "The tests and agreed predictions kill most mutants" + (
-            ", but not one that changes the result of a call below." if missed else f"{few}."
-        )
+        share = f"{tests} kill {found.killed} of {found.met} mutants"
+        if missed:
+            share += ", and at least one of the others changes the result of a call below."
+        else:
+            share += "." if found.untested else ", but state too few results."
     if found.untested:
         named = ", ".join(f"`{each}`" for each in found.untested[:_MOST_NAMED])
         share += f" No test passes {named}, so nothing shows what happens then."
     if found.constant:
-        share += f" They would all pass if the function always returned {found.constant}."
+        share += f" They would all pass if the function always returned {found.constant}: test another result, too."
     if found.survivors.unexecuted:
         share += f" No test executes {named_lines(found.survivors.unexecuted)}."
     return share

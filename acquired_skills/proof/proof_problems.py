@@ -45,7 +45,8 @@ def uncounted_tests(found: JudgedTests) -> Iterator[ProposalProblem]:
     """Yield a problem if some tests do not count as proof. This is harmless if the other tests prove enough."""
     if _written_uncounted(found):
         yield ProposalProblem(
-            "replay", f"{_uncounted(found)} Move their checks of plain arguments and results into separate tests."
+            "replay",
+            f"{_uncounted(found)} If they check plain arguments and results too, move these checks into other tests.",
         )
 
 
@@ -62,7 +63,7 @@ def _uncounted(found: JudgedTests) -> str:
     used = dict.fromkeys(one["text"] for one in reasons.values() if one["outcome"] == "reached" and one["text"])
     does = "does not count, because it uses" if len(tests) == 1 else "do not count, because they use"
     why = ", ".join(list(used)[:MAX_SHOWN]) or "patched or captured objects"
-    return f"{list_tests(tests)} {does} {why}, which only the code itself can provide."
+    return f"{list_tests(tests)} {does} {why}, which a skill cannot receive or return as data."
 
 
 def _green(found: JudgedTests) -> Iterator[ProposalProblem]:
@@ -91,5 +92,6 @@ def _red(name: str, own: Sequence[str], found: JudgedTests) -> Iterator[Proposal
         yield ProposalProblem(
             "red",
             f"{list_tests(only_kind)} pass{'es' if len(only_kind) == 1 else ''} with any results of the same type (42 "
-            f"instead of 7, another string, an empty list): assert the exact result of `{name}`, or remove the test.",
+            f"instead of 7, another string, another exception): assert the exact result of `{name}` or the class of "
+            "its exception, or remove the test.",
         )

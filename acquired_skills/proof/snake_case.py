@@ -64,7 +64,7 @@ def function_of(name: str, tree: ast.Module) -> str:
 def _aliased(code: ast.Module, name: str) -> str:
     """Return the name of the function that is `name` if converted to snake_case; "" if there is not exactly one."""
     functions = {node.name for node in code.body if isinstance(node, _Function)}
-    similar = [each for each in functions if snake_case(each) == name]
+    similar = [each for each in functions if snake_case(each) == name and not each.startswith("_")]
     return similar[0] if len(similar) == 1 and name not in functions else ""
 
 

@@ -140,18 +140,25 @@ class IndexFile:
         if self._connection is not None and _inode(self._path) == self._inode:
             return self._connection, False
         self.close()
+        while True:
+            self._inode = _inode(self._path)
+            connection = self._reopened()
+            if _inode(self._path) == self._inode:
+                self._connection = connection
+                return connection, True
+            connection.close()  # the file was created or replaced meanwhile, perhaps by another process
+
+    def _reopened(self) -> sqlite3.Connection:
         try:
-            self._connection = self._open()
+            return self._open()
         except sqlite3.DatabaseError as error:
             self._replace_if_damaged(error)
-            try:
-                self._connection = self._open()
-            except sqlite3.DatabaseError as again:
-                raise ConfigError(
-                    f"{self._path}: the search index cannot be stored ({again}). Check the disk and the permissions."
-                ) from again
-        self._inode = _inode(self._path)
-        return self._connection, True
+        try:
+            return self._open()
+        except sqlite3.DatabaseError as again:
+            raise ConfigError(
+                f"{self._path}: the search index cannot be stored ({again}). Check the disk and the permissions."
+            ) from again
 
     def _open(self) -> sqlite3.Connection:
         with contextlib.suppress(FileExistsError):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.contract.failure import ConfigError
 from engine.retrieval.document import Document
 from engine.retrieval.index import HybridIndex
+from engine.retrieval.index_file import IndexFile
 from engine.retrieval.memory import MemoryVectors
 from engine.retrieval.stored_index import StoredIndex
 from engine.stores.embedder import WordLlamaEmbedder
@@ -146,3 +147,30 @@ def test_a_file_made_with_another_embedder_is_replaced(tmp_path: Path) -> None:
     other = StoredIndex(tmp_path / "index.db", Other())
     assert (other.note("read"), len(other)) == ("", 0)
     other.close()
+
+
+def test_a_file_that_another_process_replaces_while_it_is_opened_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, opened, once = tmp_path / "index.db", IndexFile._open, iter([True])
+
+    def replaced(file: IndexFile) -> sqlite3.Connection:
+        connection = opened(file)
+        if next(once, False):
+            other = StoredIndex(path, EMBEDDER)
+            other.clear()
+            assert other.apply(DOCUMENTS, {"place": "1"})
+            other.close()
+        return connection
+
+    monkeypatch.setattr(IndexFile, "_open", replaced)
+    index = StoredIndex(path, EMBEDDER)
+    assert index.note("place") == "1"
+    assert len(index) == len(DOCUMENTS)
+
+
+def test_changes_prepared_for_other_notes_are_not_applied(tmp_path: Path) -> None:
+    index = StoredIndex(tmp_path / "index.db", EMBEDDER)
+    assert index.apply(DOCUMENTS, {"place": "1"}, after={"place": ""})
+    assert not index.apply({"train_times": None}, {"place": "2"}, after={"place": ""})
+    assert (len(index), index.notes("place", "none")) == (len(DOCUMENTS), {"place": "1", "none": ""})

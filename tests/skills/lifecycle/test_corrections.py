@@ -64,6 +64,18 @@ async def test_the_next_version_must_return_corrected_results_which_its_author_s
 
 
 @ON_THE_BOX
+@pytest.mark.spec("SKILL-9")
+async def test_a_version_with_a_corrected_result_is_not_restored(engine: Engine) -> None:
+    assert (await create(engine, "add_less", WRONG.replace("add_one", "add_less"))).success
+    assert (await correct(engine, "add_less", arguments={"number": 20}, expect=21)).success
+    assert (await create(engine, "add_less", RIGHT.replace("add_one", "add_less"))).success
+    refused = await engine.call("manage_skills", {"action": "rollback", "name": "add_less"})
+    assert not refused.success
+    assert "Version 1 of `add_less` was not restored: `add_less(number=20)` returns 22, but the correct" in refused.text
+    assert (await engine.call("add_less", {"number": 20})).output == 21
+
+
+@ON_THE_BOX
 async def test_a_wrong_result_counts_as_a_failure_once_and_a_right_one_does_not(engine: Engine) -> None:
     assert (await create(engine, "add_more", WRONG.replace("add_one", "add_more"))).success
     for _ in range(2):

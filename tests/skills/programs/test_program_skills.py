@@ -129,6 +129,31 @@ async def test_weak_cases_lead_to_questions_and_correct_answers_to_admission(
 
 
 @pytest.mark.spec("SKILL-13")
+@pytest.mark.parametrize(
+    "quoted", ["awk -F, -v name=\"$1\" '{}'", 'awk -F, -v name="$1" "$(cat <<\'AWK\'\n{}\nAWK\n)"']
+)
+async def test_a_program_in_a_quoted_text_is_mutated(box: NamespaceSandbox, tmp_path: Path, quoted: str) -> None:
+    wrong = (  # it adds only positive values of the first two rows
+        "NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i; if (!c) exit 3; next }\n"
+        "$c > 0 && NR < 4 { total += $c }\nEND { if (c) print total + 0; else exit 3 }"
+    )
+    code = (
+        "#!/usr/bin/env bash\n# The sum of a column of CSV text.\n# @param {string} stdin - The text.\n"
+        "# @param {string} column - The name of the column.\n# @returns {number}\n" + quoted.replace("{}", wrong) + "\n"
+    )
+    cases = [
+        {"arguments": {"stdin": "a,b\n1,2\n3,4", "column": "b"}, "result": 6},
+        {"arguments": {"stdin": "a,b\n1,2\n3,4", "column": "a"}, "result": 4},
+        {"arguments": {"stdin": "x,y\n1.5,0\n2.25,1", "column": "x"}, "result": 3.75},
+        {"arguments": {"stdin": "a,b\n", "column": "b"}, "result": 0},
+        {"arguments": {"stdin": "a,b\n1,2", "column": "c"}, "raises": "ExitStatus3"},
+    ]
+    async with opened_library(tmp_path, box, effort=Effort()) as library:
+        with pytest.raises(SkillRefused) as refused:
+            await library.create(bash(code, cases, "csv_sum"))
+    assert refused.value.questions
+
+
 async def test_failed_and_corrected_calls_become_cases(box: NamespaceSandbox, tmp_path: Path) -> None:
     async with opened_library(tmp_path, box) as library:
         skill = await library.create(node())

@@ -191,6 +191,25 @@ async def test_a_comparison_needs_three_json_calls_or_all_calls_of_the_tests(
         ] == 0
 
 
+async def test_texts_that_json_would_change_are_not_compared(box: NamespaceSandbox) -> None:
+    same = Neighbour("other", SkillProgram(b"def other(number): return number\n"))
+    code = (
+        "def add_one(number: str) -> str:\n"
+        '    """Join the halves of surrogate pairs."""\n'
+        "    return number.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')\n"
+    )
+    tests = (
+        "from add_one import add_one\n\n\ndef test_pairs():\n    high, low = chr(0xD83D), chr(0xDCA9)\n"
+        "    assert add_one(high + low) == chr(0x1F4A9)\n    assert add_one('a' + high + low) == 'a' + chr(0x1F4A9)\n"
+        "    assert add_one(high + low + high + low) == 2 * chr(0x1F4A9)\n\n\n"
+        "def test_plain():\n    assert (add_one('plain'), add_one(''), add_one('é')) == ('plain', '', 'é')\n"
+    )
+    offered = replace(proposal(tests=tests), code=code, description="Joins the halves of surrogate pairs.")
+    effort = replace(QUICK, threshold=0.0)
+    found = await admit(ParsedProposal.parse(offered), box, seed=1, neighbours=[same], effort=effort)
+    assert found.report["compared"] == 0
+
+
 async def test_an_exception_is_an_answer_like_a_value(box: NamespaceSandbox) -> None:
     body = "if number < 0:\n        raise ValueError(number)\n    return number + 1"
     tests = (

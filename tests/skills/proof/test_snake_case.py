@@ -89,7 +89,12 @@ def test_no_alias_is_made_for_a_keyword() -> None:
 
 
 def test_nothing_changes_without_one_function_of_that_name() -> None:
-    for code in (CODE.replace("addAll", "total"), CODE + "\n\n" + CODE.replace("addAll", "AddAll"), "def x(:\n"):
+    for code in (
+        CODE.replace("addAll", "total"),
+        CODE.replace("addAll", "_add_all"),
+        CODE + "\n\n" + CODE.replace("addAll", "AddAll"),
+        "def x(:\n",
+    ):
         offered = Proposal("add_all", "Adds numbers.", code, "from addAll import addAll" + BODY.format(call="addAll"))
         assert in_snake_case(offered) == (offered, "")
 
