@@ -39,7 +39,7 @@ def in_snake_case(proposal: Proposal) -> tuple[Proposal, str]:
         code, tests = parse_source(proposal.code), parse_source(proposal.tests)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return replace(proposal, name=name), ""
-    function = _aliased(code, name)
+    function = _aliased(code, name, proposal.name)
     names = frozenset({proposal.name, function} - {name, ""})
     if not names:
         return proposal, ""
@@ -61,10 +61,14 @@ def function_of(name: str, tree: ast.Module) -> str:
     return values[-1].id if values and isinstance(values[-1], ast.Name) else ""
 
 
-def _aliased(code: ast.Module, name: str) -> str:
-    """Return the name of the function that is `name` if converted to snake_case; "" if there is not exactly one."""
+def _aliased(code: ast.Module, name: str, given: str) -> str:
+    """Return the name of the function that is `name` if converted to snake_case; "" if there is not exactly one.
+
+    Private functions are meant only if the author named the skill like that (`given`).
+    """
     functions = {node.name for node in code.body if isinstance(node, _Function)}
-    similar = [each for each in functions if snake_case(each) == name and not each.startswith("_")]
+    meant = (each for each in functions if each == given or not each.startswith("_"))
+    similar = [each for each in meant if snake_case(each) == name]
     return similar[0] if len(similar) == 1 and name not in functions else ""
 
 
