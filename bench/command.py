@@ -230,6 +230,9 @@ def admission_(
         int | None, typer.Option("--rounds", min=1, help="Randomly chosen problems; the default is all.")
     ] = None,
     mutants: Annotated[int, typer.Option("--mutants", min=1, help="Mutants of each solution.")] = 12,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, help="Problems measured at the same time.")
+    ] = admission.AT_ONCE,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all random choices.")] = 1,
     authors: Annotated[
         list[str] | None, typer.Option("--author", help=f"One of {', '.join(AUTHORS)}; repeatable; default: all.")
@@ -251,7 +254,9 @@ def admission_(
     if by_threshold:
         _show(ctx, as_json, lambda console: {"admission": thresholds.bench(folder, rounds, mutants, seed, console)})
         return
-    options = admission.AdmissionOptions(rounds, mutants, seed, authors or tuple(AUTHORS), tests or tuple(TESTS))
+    options = admission.AdmissionOptions(
+        rounds, mutants, seed, authors or tuple(AUTHORS), tests or tuple(TESTS), at_once
+    )
     _show(ctx, as_json, lambda console: {"admission": admission.bench(folder, options, console)})
 
 

@@ -23,7 +23,7 @@ from bench.admission.summary import Measured, show, summarize
 from sandbox.contract import Sandbox
 from sandbox.namespace.backend import NamespaceSandbox
 
-AT_ONCE = 2  # problems measured at the same time
+AT_ONCE = 2  # problems measured at the same time unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class AdmissionOptions:
         seed: Seed of all random choices.
         authors: Names of authors.
         tests: Kinds of tests.
+        at_once: The number of problems measured at the same time. More than processors finish sooner, but take longer
+            each.
     """
 
     rounds: int | None
@@ -43,6 +45,7 @@ class AdmissionOptions:
     seed: int
     authors: Sequence[str] = tuple(AUTHORS)
     tests: Sequence[str] = tuple(TESTS)
+    at_once: int = AT_ONCE
 
 
 def bench(folder: Path, options: AdmissionOptions, console: Console) -> dict[str, Any]:
@@ -59,7 +62,7 @@ def bench(folder: Path, options: AdmissionOptions, console: Console) -> dict[str
 
 async def _measure_all(problems: Sequence[Problem], options: AdmissionOptions, console: Console) -> list[Measured]:
     found: list[Measured] = []
-    slots = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(options.at_once)
     async with NamespaceSandbox() as box:
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task("admission", total=len(problems))
