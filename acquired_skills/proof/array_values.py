@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from acquired_skills.in_box.array_packing import MOST_ELEMENTS
+
 _KINDS = frozenset(("array", "scalar", "series", "frame", "index", "range_index", "missing"))
 _OTHERS = frozenset(("multi_index", "categories", "column", "timestamp", "pandas_timedelta"))
 
@@ -20,20 +22,30 @@ def plain_value(value: Mapping[str, Any]) -> Any:
     """Return an array, series, table or scalar as packed lists, dicts and plain values.
 
     Raises:
-        ValueError: An author cannot state such a value as JSON, for instance one with times.
+        ValueError: An author cannot state such a value as JSON, for instance one with times, or the data is malformed.
     """
+    try:
+        return _plain(value)
+    except (TypeError, IndexError, OverflowError) as error:  # the code in the box may have made it up
+        raise ValueError("malformed data") from error
+
+
+def _plain(value: Mapping[str, Any]) -> Any:
     match value:
         case {"scalar": [str(kind), item]}:
             return _elements(kind, [item])[0]
         case {"array": [str(kind), [*shape], [*items]]}:
+            most = math.prod(max(each, 1) for each in shape)
+            if most > MOST_ELEMENTS or min(shape, default=0) < 0 or math.prod(shape) != len(items):
+                raise ValueError("an array of another shape")
             return _nested(_elements(kind, items), shape)
-        case {"index": _} | {"range_index": _}:
+        case {"index": _}:
             return _labels(value)
         case {"series": [column, index, _]}:
             found = _column(column)
             return found if _is_counted(index) else _fields(_labels(index), found)
         case {"frame": [[*columns], names, index]}:
-            table = dict(zip(map(str, _labels(names)), map(_column, columns), strict=True))
+            table: dict[str, Sequence[Any]] = dict(zip(map(str, _labels(names)), map(_column, columns), strict=True))
             if not _is_counted(index):
                 table = {_name_of(index): _labels(index), **table}
             return [_fields(list(table), row) for row in zip(*table.values(), strict=True)]
@@ -44,16 +56,27 @@ def plain_value(value: Mapping[str, Any]) -> Any:
 
 def can_be_stated(value: Any) -> bool:
     """Return whether an author can state packed data as JSON, as far as arrays and tables are concerned."""
+    try:
+        return _has_json_form(value)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _has_json_form(value: Any) -> bool:
     if isinstance(value, list):
-        return all(map(can_be_stated, value))
+        return all(map(_has_json_form, value))
     if not isinstance(value, dict):
         return True
-    if not is_array_value(value):
-        return all(map(can_be_stated, value.values()))
-    try:
-        return can_be_stated(plain_value(value))
-    except (ValueError, TypeError, IndexError):
-        return False
+    if is_array_value(value):
+        return _has_json_form(plain_value(value))
+    return all(map(_has_json_form, _parts(value)))
+
+
+def _parts(value: Mapping[str, Any]) -> list[Any]:
+    match value:
+        case {"object": [_, dict(fields), *_]}:
+            return list(fields.values())
+    return list(value.values())
 
 
 def _elements(kind: str, items: Sequence[Any]) -> list[Any]:
@@ -84,10 +107,11 @@ def _column(packed: Any) -> list[Any]:
     return [None if each in ({"float": "nan"}, {"missing": "NA"}, {"missing": "NaT"}) else each for each in found]
 
 
-def _labels(index: Any) -> list[Any]:
+def _labels(index: Any) -> Sequence[Any]:
+    """Return the labels of an index. Those that are only counted are not listed, since they may be any number."""
     match index:
         case {"range_index": [start, stop, step, _]}:
-            return list(range(start, stop, step))
+            return range(start, stop, step)
         case {"index": [column, _, _]}:
             return _column(column)
     raise ValueError("an index of an unusual type")

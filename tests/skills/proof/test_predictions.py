@@ -83,9 +83,20 @@ def test_whole_numbers_are_compared_exactly_and_others_relatively(value: float, 
         ([1, {"tuple": [{"array": ["<i8", [1], [1]]}]}], True),
         ({"dict": [["at", {"timestamp": ["2024-01-01", None, "ns"]}]]}, False),
         ({"array": ["<M8[ns]", [1], [0]]}, False),
-        ({"object": ["Point", {"array": 1, "series": 2}]}, True),
+        ({"object": ["Point", {"array": 1}]}, True),
+        ({"array": ["<i8", [10**12], [1]]}, False),
+        ({"array": ["<i8", [10**12, 0], []]}, False),
+        ({"array": ["<i8", [-1, -1], [1]]}, False),
+        ({"array": ["<i8", ["1"], [1]]}, False),
+        ({"range_index": [0, 10**30, 1, None]}, False),
+        ({"range_index": [0, 10**9, 1, None]}, False),
+        ({"range_index": [0, 1, 0, None]}, False),
+        ({"series": [{"categories": [{"range_index": [0, 1, 1, None]}, [5], True]}, 3, None]}, False),
+        ({"frame": [[], {"index": [OF_TEXTS, None, None]}, 3]}, False),
+        ({"scalar": ["<i8"]}, False),
     ],
 )
+@pytest.mark.timeout(60)
 def test_no_question_is_asked_whose_answer_json_cannot_state(value: Any, can_be: bool) -> None:
     assert can_be_stated(value) is can_be
 
@@ -210,6 +221,14 @@ def test_an_invalid_prediction_is_refused_with_what_to_change(wrong: Any, says: 
 def test_the_number_of_predictions_is_limited() -> None:
     with pytest.raises(ValueError, match="at most"):
         parse_predictions([{"arguments": {}, "result": 1}] * (MOST_PREDICTIONS + 1))
+
+
+def test_data_that_is_nested_too_deeply_cannot_be_stated() -> None:
+    value: Any = 1
+    for _ in range(5_000):
+        value = {"array": ["|O", [1], [value]]}
+    assert not can_be_stated(value)
+    assert not satisfied(value, result=[1])
 
 
 def test_a_member_of_an_enumeration_is_asked_about_by_its_value() -> None:
