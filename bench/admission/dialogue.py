@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -151,6 +152,8 @@ def _as_json(value: Any) -> Any:
         return [_as_json(each) for each in value]
     if isinstance(value, dict):
         return {str(key): _as_json(each) for key, each in value.items()}
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     return value if isinstance(value, int | float | str | None) else str(value)
 
 

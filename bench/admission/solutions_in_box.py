@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 _SECONDS = 3.0
+_INFINITE = {"inf": "1e999", "-inf": "-1e999"}  # as source text
 
 
 def examine(problem: dict[str, Any], sources: list[str]) -> list[dict[str, Any]]:
@@ -39,6 +40,7 @@ def _evaluate(imports: list[str], source: str, call: str) -> dict[str, str] | No
     exec(source, names)
     try:
         text = repr(eval(call, names))
+        text = _INFINITE.get(text, text)
     except Exception as error:  # noqa: BLE001 -- an exception is an answer, too
         return {"raised": type(error).__name__}
     try:
