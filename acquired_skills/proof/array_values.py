@@ -13,7 +13,7 @@ _KINDS = frozenset(("array", "scalar", "series", "frame", "index", "range_index"
 _OTHERS = frozenset(("multi_index", "categories", "column", "timestamp", "pandas_timedelta"))
 
 
-def is_array_value(value: Any) -> bool:
+def is_packed_array(value: Any) -> bool:
     """Return whether packed data comes from numpy or pandas."""
     return isinstance(value, dict) and len(value) == 1 and not (_KINDS | _OTHERS).isdisjoint(value)
 
@@ -67,7 +67,7 @@ def _has_json_form(value: Any) -> bool:
         return all(map(_has_json_form, value))
     if not isinstance(value, dict):
         return True
-    if is_array_value(value):
+    if is_packed_array(value):
         return _has_json_form(plain_value(value))
     return all(map(_has_json_form, _parts(value)))
 

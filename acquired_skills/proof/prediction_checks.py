@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from acquired_skills.model.prediction import RAISES, RESULT, UNSPECIFIED, Prediction
 from acquired_skills.proof.answers import Data
-from acquired_skills.proof.array_values import is_array_value, plain_value
+from acquired_skills.proof.array_values import is_packed_array, plain_value
 from acquired_skills.proof.json_calls import as_json
 
 TOLERANCE = 1e-6  # largest relative difference between a float and its prediction
@@ -40,7 +40,7 @@ def equals(value: Any, expected: Any) -> bool:  # noqa: C901, PLR0911, PLR0912 -
             return _is_number(expected) and _near(value, expected, TOLERANCE)
         case {"enum": [_, name, member]}:  # an agent receives the value of the member
             return equals(member, expected) or bool(name == expected)
-        case dict() if is_array_value(value):
+        case dict() if is_packed_array(value):
             return equals(plain_value(value), expected)
         case {"set": [*items]} | {"frozenset": [*items]}:
             return isinstance(expected, list) and _same_items(items, expected)
@@ -130,7 +130,7 @@ def _items_of(value: Any) -> list[Any] | None:
             return value
         case {"tuple": [*items]} | {"set": [*items]} | {"frozenset": [*items]} | {"deque": [[*items], _]}:
             return items
-        case dict() if is_array_value(value):
+        case dict() if is_packed_array(value):
             return _items_of(plain_value(value))
         case {"dict": [*pairs]} | {"counter": [*pairs]} | {"ordered": [*pairs]} | {"defaultdict": [_, [*pairs]]}:
             return [key for key, _ in pairs]
@@ -146,12 +146,12 @@ def _raises(answer: Data, operand: Any) -> bool:
 
 
 def _close_to(value: Any, operand: Any) -> bool:
-    number = plain_value(value) if is_array_value(value) else value
+    number = plain_value(value) if is_packed_array(value) else value
     return _is_number(number) and math.isclose(number, operand, rel_tol=CLOSE, abs_tol=0.0 if operand else _ZERO)
 
 
 def _between(value: Any, operand: Any) -> bool:
-    number = plain_value(value) if is_array_value(value) else value
+    number = plain_value(value) if is_packed_array(value) else value
     return _is_number(number) and bool(operand[0] <= number <= operand[1])
 
 

@@ -90,7 +90,7 @@ def _kills(number: int, prediction: Prediction, survivors: Survivors) -> list[in
 
 
 def _kind(number: int, prediction: Prediction, survivors: Survivors, *, changed: bool) -> str:
-    """Return the group of a prediction; "agreed" also for one that another rule may set apart.
+    """Return the group of a prediction. One that is "agreed" or "weak" may still turn out to be repeated or unasked.
 
     Args:
         changed: Whether the author predicted something else for this call before, which was disputed.

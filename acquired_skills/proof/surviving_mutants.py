@@ -165,12 +165,12 @@ def _compared(
     probed = {place - len(left): each for place, each in changes.items() if place >= len(left)}
     unexecuted = unexecuted_lines(probes, probed, tested, truth)
     never_executed = mutants_never_executed(unexecuted, len(found.mutants))
-    reordered = {
+    same = {
         number
         for number, others in changed.items()
-        if whole and all(_differs_in_order(truth[at], each) for at, each in others.items() if at in truth)
+        if whole and all(_same_but_for_dict_order(truth[at], each) for at, each in others.items() if at in truth)
     }
-    alike = {number for number, others in differing.items() if not others and number in found.alike | reordered}
+    alike = {number for number, others in differing.items() if not others and number in found.alike | same}
     return replace(
         survivors,
         truth=truth,
@@ -218,8 +218,8 @@ def _lines_called_by_tests(tree: ast.Module) -> set[int]:
     return {line for method in methods for line in range(method.lineno, (method.end_lineno or method.lineno) + 1)}
 
 
-def _differs_in_order(one: Data, other: Data) -> bool:
-    """Return whether two answers differ at most in the order of a dict, and the calls had the same side effects."""
+def _same_but_for_dict_order(one: Data, other: Data) -> bool:
+    """Return whether two answers differ at most in the order of dicts, and the calls had the same side effects."""
     return identical_answer(one, other) and all(
         one.get(part) == other.get(part) for part in ("after", "files", "printed", "called")
     )

@@ -39,10 +39,10 @@ def _evaluate(imports: list[str], source: str, call: str) -> dict[str, str] | No
     exec("\n".join(imports), names)
     exec(source, names)
     try:
-        text = repr(eval(call, names))
-        text = _INFINITE.get(text, text)
+        result = repr(eval(call, names))
     except Exception as error:  # noqa: BLE001 -- an exception is an answer, too
         return {"raised": type(error).__name__}
+    text = _INFINITE.get(result, result)
     try:
         ast.literal_eval(text)
     except (ValueError, SyntaxError):

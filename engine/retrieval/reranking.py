@@ -133,7 +133,7 @@ class SentenceReranker:
         except ConfigError as error:
             log.warning("The sentence encoder cannot be loaded, so searches work without it: %s", error)
             with self._lock:
-                self._closed = True
+                self._closed = True  # so that no more texts are collected
                 self._wanted.clear()
             return
         with self._lock:

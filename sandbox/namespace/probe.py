@@ -113,9 +113,8 @@ def _process_1(*, native: bool) -> Protection:
     if native:
         return Protection("native process 1", State.ENFORCED, required=False, detail="one fork for each box")
     why = "process 1 of boxes runs in Python, so a box takes two forks: about twice the time and memory"
-    chosen = os.environ.get(process_one.VARIABLE) == process_one.IN_PYTHON
     install = "Install a C compiler and install Knackbox again (in a checkout: `make setup`)."
-    remedy = f"Unset {process_one.VARIABLE}, which selects it." if chosen else install
+    remedy = f"Unset {process_one.VARIABLE}, which selects it." if process_one.is_python_chosen() else install
     return Protection("native process 1", State.ABSENT, False, why, remedy)
 
 

@@ -62,12 +62,17 @@ class BoxReport:
     memory: bytes
 
 
+def is_python_chosen() -> bool:
+    """Return whether the environment variable `VARIABLE` selects process 1 in Python."""
+    return os.environ.get(VARIABLE) == IN_PYTHON
+
+
 def program() -> str:
     """Return the path of the program; "" if it was not built, cannot be run, or is not wanted.
 
-    The environment variable `VARIABLE` with the value `IN_PYTHON` selects process 1 in Python.
+    It is not wanted if process 1 in Python was chosen.
     """
-    if os.environ.get(VARIABLE) == IN_PYTHON or not os.access(_PROGRAM, os.X_OK):
+    if is_python_chosen() or not os.access(_PROGRAM, os.X_OK):
         return ""
     return _PROGRAM if _runs(_PROGRAM, Path(_PROGRAM).stat().st_mtime_ns) else ""
 

@@ -53,7 +53,7 @@ def what_is_missing(gate: Path) -> str:
 
 
 def _answers(gate: Path, *commands: str, until: str) -> list[str]:
-    """Send commands to a Tor, and return the lines of its answers up to the first that contains `until`."""
+    """Send commands to the control socket of a Tor, and return its lines up to the first that contains `until`."""
     cookie = (gate / "cookie").read_bytes().hex()
     lines: list[str] = []
     with socket.socket(socket.AF_UNIX) as control:

@@ -36,7 +36,7 @@ def _parameter(name: str, calls: Sequence[Mapping[str, Any]], inside: str = "") 
     if given and not inside and all(isinstance(each, dict) for each in given):
         fields = dict.fromkeys(field for each in given for field in each)
         options = len(given) < len(calls) or any(all(field in each for each in given) for field in fields)
-        # Objects that every call passes, and that have no field in common, are data with any fields.
+        # Objects that every call passes and that share no field are data, not options.
         if options and len(fields) <= _MOST_FIELDS and all(field.isidentifier() for field in fields):
             optional = [*given, {}]  # that every case has a field does not mean that every call needs it
             for field in fields:

@@ -37,6 +37,17 @@ class LazyCommand(TyperCommand):
         return self._load().make_context(info_name, args, parent=parent, **extra)
 
 
+class LazyPlugin(LazyCommand):
+    """A placeholder for a command of a pack, whose line in the help is read only when it is shown."""
+
+    def __init__(self, point: EntryPoint) -> None:
+        super().__init__(point.name, "", lambda: load_plugin(point))
+        self._point = point
+
+    def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002 -- required by the base class
+        return summary_of(self._point)
+
+
 def load_own(name: str, own: OwnCommand) -> Any:
     """Import a command of this package."""
     return command_of(import_module(own.module).app, name)
@@ -100,4 +111,4 @@ class LazyGroup(TyperGroup):
         plugin = named(COMMANDS, cmd_name)
         if plugin is None:
             return None
-        return LazyCommand(cmd_name, summary_of(plugin), lambda: load_plugin(plugin))
+        return LazyPlugin(plugin)
